@@ -22,4 +22,4 @@ pub use error::MeasureError;
 pub use measurement::{
     LockedMemory, MeasureOptions, Measured, Measurement, SHORTEST_PERIOD, hold_dma_latency,
 };
-pub use tasks::{FileTask, ParseTaskError, TaskKind, run_tasks};
+pub use tasks::{Durability, FileTask, ParseTaskError, TaskKind, run_tasks};

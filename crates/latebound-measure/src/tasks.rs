@@ -33,6 +33,18 @@ pub enum TaskKind {
     Echo,
 }
 
+/// What is on the disk when a write has ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// Nothing: the bytes are in the page cache.
+    #[default]
+    Cached,
+    /// The bytes, and of the file what is needed to read them (`O_DSYNC`).
+    Data,
+    /// All of the file, its times too (`fsync` after the write): on ext4 that is a commit of the journal.
+    File,
+}
+
 /// One task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileTask {
@@ -50,8 +62,8 @@ pub struct FileTask {
     pub file: u64,
     /// Past the page cache.
     pub direct: bool,
-    /// Whether a write ends when it is on the disk.
-    pub sync: bool,
+    /// What a write waits for.
+    pub durability: Durability,
     /// How long it computes, by the clock.
     pub busy: Nanos,
     /// Where, if not anywhere.
@@ -64,7 +76,7 @@ pub struct FileTask {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{text:?} is no task: {problem}; write KIND:key=value,… with the kind write, read, spin or echo, and of name, priority, period, bytes, \
-     file, direct, sync, busy, cpu, catch-up what differs from write:priority=50,period=10ms,bytes=4096,file=16MiB"
+     file, direct, sync, fsync, busy, cpu, catch-up what differs from write:priority=50,period=10ms,bytes=4096,file=16MiB"
 )]
 pub struct ParseTaskError {
     text: String,
@@ -98,7 +110,7 @@ impl FromStr for FileTask {
             bytes: 4096,
             file: 16 << 20,
             direct: false,
-            sync: false,
+            durability: Durability::Cached,
             busy: Nanos::from_millis(1),
             cpu: None,
             catch_up: false,
@@ -126,7 +138,8 @@ impl FromStr for FileTask {
                 "file" => task.file = size(value).ok_or_else(|| bad("no size, as 16MiB"))?,
                 "cpu" => task.cpu = Some(Cpu(value.parse().map_err(|_| bad("no CPU"))?)),
                 "direct" if value.is_empty() => task.direct = true,
-                "sync" if value.is_empty() => task.sync = true,
+                "sync" if value.is_empty() => task.durability = Durability::Data,
+                "fsync" if value.is_empty() => task.durability = Durability::File,
                 "catch-up" if value.is_empty() => task.catch_up = true,
                 _ => return Err(wrong(format!("{pair} is not known"))),
             }
@@ -250,8 +263,9 @@ fn begin(task: &FileTask, folder: &Path) -> io::Result<(Tool, Vec<Page>)> {
         TaskKind::Spin => Tool::Nothing,
         TaskKind::Echo => Tool::Echo(Echo::open()?),
         kind => {
+            let is_data_synced = task.durability == Durability::Data;
             let flags =
-                if task.direct { libc::O_DIRECT } else { 0 } | if task.sync { libc::O_DSYNC } else { 0 };
+                if task.direct { libc::O_DIRECT } else { 0 } | if is_data_synced { libc::O_DSYNC } else { 0 };
             let mut options = OpenOptions::new();
             // The folder may be another user's: not a link that was put in the file's place.
             let flags = flags | libc::O_NOFOLLOW | libc::O_NONBLOCK;
@@ -279,6 +293,9 @@ fn life(task: &FileTask, mut tool: Tool, mut pages: Vec<Page>, end: Nanos) -> io
         match (task.kind, &mut tool) {
             (TaskKind::Write, Tool::File(file)) => {
                 file.write_all_at(buffer, done % pieces * task.bytes as u64)?;
+                if task.durability == Durability::File {
+                    file.sync_all()?;
+                }
             }
             (_, Tool::Echo(echo)) => echo.exchange(buffer)?,
             (TaskKind::Read, Tool::File(file)) => {
@@ -326,11 +343,16 @@ mod tests {
                 bytes: 102_400,
                 file: 64 << 20,
                 direct: true,
-                sync: false,
+                durability: Durability::Cached,
                 busy: Nanos::from_millis(1),
                 cpu: Some(Cpu(1)),
                 catch_up: false,
             }
+        );
+        let durability = |words: &str| words.parse::<FileTask>().unwrap().durability;
+        assert_eq!(
+            ["write", "write:sync", "write:fsync"].map(durability),
+            [Durability::Cached, Durability::Data, Durability::File]
         );
         assert_eq!("spin:priority=7".parse::<FileTask>().unwrap().name, "spin-7");
     }

@@ -29,11 +29,13 @@ pub enum RelationKind {
     Wakeup,
     /// A sleep in the kernel that a timer ends.
     TimedSleep,
+    /// A transaction of a file system's journal (jbd2) that has to be on the disk before the task goes on.
+    JournalCommit,
 }
 
 impl RelationKind {
     /// All kinds, in the order in which they are shown.
-    pub const ALL: [RelationKind; 7] = [
+    pub const ALL: [RelationKind; 8] = [
         RelationKind::BlockIo,
         RelationKind::DirtyInode,
         RelationKind::Reclaim,
@@ -41,6 +43,7 @@ impl RelationKind {
         RelationKind::NetworkReceive,
         RelationKind::Wakeup,
         RelationKind::TimedSleep,
+        RelationKind::JournalCommit,
     ];
 
     /// In words.
@@ -53,6 +56,7 @@ impl RelationKind {
             RelationKind::NetworkReceive => "network receive",
             RelationKind::Wakeup => "wake-ups",
             RelationKind::TimedSleep => "timed sleeps",
+            RelationKind::JournalCommit => "journal commits",
         }
     }
 }

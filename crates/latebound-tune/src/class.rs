@@ -20,6 +20,8 @@ pub enum ThreadClass {
     Worker,
     /// `kswapdN` (mm/vmscan.c).
     Kswapd,
+    /// `jbd2/DEVICE-N`: the thread of a journal, that of ext4 (fs/jbd2/journal.c).
+    Journal,
     /// `rcu_preempt`, `rcuc/N` and the others that grace periods and callbacks need (kernel/rcu/).
     Rcu,
     /// `irq_work/N` (kernel/irq_work.c).
@@ -48,6 +50,7 @@ impl ThreadClass {
             ("kworker", Some(_)) => ThreadClass::Worker,
             ("irq_work", Some(_)) => ThreadClass::IrqWork,
             ("migration", Some(_)) => ThreadClass::Migration,
+            ("jbd2", Some(_)) => ThreadClass::Journal,
             ("rcuc" | "rcub" | "rcuop" | "rcuos" | "rcuog", Some(_))
             | ("rcu_preempt" | "rcu_sched", None) => ThreadClass::Rcu,
             (name, None) if is_numbered(name, "kswapd") => ThreadClass::Kswapd,
@@ -64,6 +67,7 @@ impl ThreadClass {
             ThreadClass::Flusher => "flusher",
             ThreadClass::Worker => "worker",
             ThreadClass::Kswapd => "kswapd",
+            ThreadClass::Journal => "journal",
             ThreadClass::Rcu => "rcu",
             ThreadClass::IrqWork => "irq-work",
             ThreadClass::Migration => "migration",
@@ -91,6 +95,8 @@ mod tests {
             ("kworker/u8:2", ThreadClass::Worker),
             ("kswapd0", ThreadClass::Kswapd),
             ("kswapd", ThreadClass::Other),
+            ("jbd2/vda1-8", ThreadClass::Journal),
+            ("jbd2", ThreadClass::Other),
             ("rcu_preempt", ThreadClass::Rcu),
             ("rcuc/1", ThreadClass::Rcu),
             ("irq_work/1", ThreadClass::IrqWork),

@@ -28,6 +28,7 @@ fn the_commented_text_says_the_defaults() {
         ThreadClass::Flusher,
         ThreadClass::Worker,
         ThreadClass::Kswapd,
+        ThreadClass::Journal,
     ] {
         assert!(written.class.contains_key(&class), "{class:?}");
         assert_eq!(written.rules(class), default.rules(class));

@@ -342,6 +342,34 @@ fn apply_donates_then_changes_then_suppresses() {
     assert_eq!(said(&scene.log), ["changed, 0 raises"]);
 }
 
+/// All of the priority, since the task is blocked; and its next commits wake nobody as long as the thread has it. One of 91 more that can go
+/// on would not raise it: 0.8 * (60 + 91) / 2 = 60.4.
+#[test]
+fn a_journal_s_thread_inherits_what_a_blocked_task_has_and_donates_it() {
+    let journal = Tid(4);
+    let commit = |ms, priority| {
+        let priority = Priority::new(priority).unwrap();
+        let object = Object { kind: RelationKind::JournalCommit, of: 4, id: 20 };
+        let (task, dependency) = (Tid(20), Dependency::Hard);
+        WaitEvent::Begin { at: at(ms), object, task, priority, thread: Some(journal), dependency }
+    };
+    let lower = begin(3, item(9), 21, 10, None);
+    let mut scene = Scene::daemon(vec![vec![commit(1, 60)], vec![commit(2, 60), lower], vec![commit(4, 61)]]);
+    scene.add(journal, "jbd2/vda-8", 0);
+    scene.pass(1);
+    let expected = [
+        "donate 60 to 4",
+        "change 4 from OTHER to FIFO 60",
+        "changed, 1 raises",
+        "report 4 jbd2/vda-8",
+        "suppress work items 4 to (91, 60)",
+        "suppress page reclaim 0 to (1, 0)",
+    ];
+    assert_eq!(said(&scene.log), expected);
+    assert_eq!(scene.pass(3).0, Some(at(3)), "the next commit is not urgent");
+    assert_eq!(scene.pass(4).0, Some(at(4)));
+}
+
 #[test]
 fn a_disk_is_suppressed_up_to_what_its_thread_runs_at() {
     let mut scene = Scene::daemon(vec![

@@ -107,6 +107,36 @@ fn live_lab_the_service_unit_lets_the_tuner_work_and_gives_all_back() {
     );
 }
 
+/// Fails if the tuner helps nobody: `off` is without any tuner.
+#[test]
+fn live_lab_with_the_tuner_a_sync_and_an_echo_take_less_than_half() {
+    let started = Instant::now();
+    let folder = tempfile::tempdir().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_latebound"))
+        .args(["lab", "run", "--kernel", "debian:6.12-rt", "--clock", "instructions", "--timeout", "600s"])
+        .args(["--disk", "64MiB", "--memory", "1GiB", "--", "exec", "/bin/bash"])
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/guest/benefit.sh"))
+        .arg(env!("CARGO_BIN_EXE_latebound"))
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let all = format!("{said}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{all}");
+    let mut documents = serde_json::Deserializer::from_str(&said).into_iter::<Value>();
+    for (name, least) in [("fsync", 5e6), ("echo", 2e6)] {
+        let trial = documents.next().unwrap().unwrap();
+        let measures = trial["comparison"]["against"][0]["measures"].as_array().unwrap().clone();
+        let is_median =
+            |one: &&Value| one["of"].as_str().unwrap().contains("high") && one["statistic"] == "p50";
+        let median = measures.iter().find(is_median).unwrap_or_else(|| panic!("{name}: {measures:#?}"));
+        let [off, tuned] = ["base", "new"].map(|side| median[side]["median"].as_f64().unwrap());
+        eprintln!("{name}: {off} ns off, {tuned} ns tuned");
+        assert!(off > least && tuned < off / 2.0, "{name}: {off} {tuned}");
+    }
+    eprintln!("{:.1} s", started.elapsed().as_secs_f64());
+}
+
 struct Tuner {
     child: Child,
 }

@@ -68,6 +68,7 @@ pub(super) fn relation_kind(raw: u32) -> Option<RelationKind> {
         wire::RelationKind::NetworkReceive => RelationKind::NetworkReceive,
         wire::RelationKind::Wakeup => RelationKind::Wakeup,
         wire::RelationKind::TimedSleep => RelationKind::TimedSleep,
+        wire::RelationKind::JournalCommit => RelationKind::JournalCommit,
     })
 }
 
@@ -81,6 +82,7 @@ pub(super) fn place(kind: RelationKind, of: u64) -> wire::WaitPlace {
         RelationKind::NetworkReceive => wire::RelationKind::NetworkReceive,
         RelationKind::Wakeup => wire::RelationKind::Wakeup,
         RelationKind::TimedSleep => wire::RelationKind::TimedSleep,
+        RelationKind::JournalCommit => wire::RelationKind::JournalCommit,
     };
     wire::WaitPlace { of, kind: kind.raw(), reserved: 0 }
 }

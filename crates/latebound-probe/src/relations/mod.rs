@@ -19,6 +19,7 @@ use libbpf_rs::{Link, MapCore, MapFlags, RingBuffer, RingBufferBuilder};
 mod decode;
 mod disks;
 mod flush;
+mod journal;
 mod plan;
 mod writeback;
 

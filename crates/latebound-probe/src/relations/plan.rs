@@ -8,6 +8,7 @@ use libbpf_rs::skel::SkelBuilder;
 
 use super::RelationOptions;
 use super::flush::{self, Flushes};
+use super::journal;
 use super::skel::{OpenRelationsSkel, RelationsSkelBuilder, types};
 use super::writeback;
 use crate::error::ProbeError;
@@ -118,6 +119,10 @@ impl Plan {
         }
         let flushes = Flushes::find(kernel);
         programs.extend(flushes.as_ref().map_or(&[][..], |found| found.programs));
+        match journal::programs(kernel) {
+            Ok(commits) => programs.extend(commits),
+            Err(why) => missing.push(why),
+        }
         // Which worker it is that such a task waits for is read from the work item as well.
         let held_back = flushes.as_ref().map_err(Clone::clone).and_then(|_| writeback::held_back(kernel));
         if let (true, Err(why)) = (programs.contains(&writeback::HELD_BACK), &held_back) {
@@ -184,9 +189,13 @@ impl load::Probe for Plan {
         let stood_in = |one: &Refused| {
             is_woken(&one.program) && refused.iter().all(|other| other.program != EVERY_WAKEUP)
         };
-        let others = refused.iter().filter(|one| !self.is_flush(&one.program) && !stood_in(one));
+        let is_other =
+            |one: &&Refused| !self.is_flush(&one.program) && !is_commit(&one.program) && !stood_in(one);
+        let others = refused.iter().filter(is_other);
         let flushes = self.why_no_flushes(refused).map(flush::missing);
-        self.missing.iter().cloned().chain(others.map(not_loaded)).chain(flushes).collect()
+        let commit = refused.iter().find(|one| is_commit(&one.program));
+        let commits = commit.map(|one| journal::missing(one.reason()));
+        self.missing.iter().cloned().chain(others.map(not_loaded)).chain(flushes).chain(commits).collect()
     }
 }
 
@@ -235,12 +244,17 @@ fn together(name: &str) -> Vec<&'static str> {
         .collect();
     // The two see different things, each on its own.
     all.retain(|one| !matches!(*one, EVERY_WAKEUP | EVERY_SWITCH));
+    all.extend(journal::PROGRAMS.into_iter().filter(|_| is_commit(name)));
     all.extend(flush::PROGRAMS.into_iter().filter(|pair| pair.contains(&name)).flatten());
     all
 }
 
 fn is_woken(program: &str) -> bool {
     WOKEN.iter().any(|one| one.0 == program)
+}
+
+fn is_commit(program: &str) -> bool {
+    journal::PROGRAMS.contains(&program)
 }
 
 /// The programs that go on without those that the kernel refused. Those that see every wake-up and those that see the wake-ups of real-time

@@ -35,6 +35,7 @@ const volatile bool reads_work_data = false;
 
 u64 generations = 0;
 bool work_is_asked_for = false;
+bool commits_are_awaited = false;
 
 SEC("tp_btf/irq_handler_entry")
 int BPF_PROG(relation_irq_entry)

@@ -102,6 +102,9 @@ extern const volatile s32 left_out;
 
 extern u64 generations;
 
+/* Whether a task waited for a journal. */
+extern bool commits_are_awaited;
+
 /* Knuth, The Art of Computer Programming, volume 3, section 6.4: multiplicative hashing by the golden ratio. */
 static __always_inline u32 scattered(u64 key, u32 bits)
 {
@@ -141,14 +144,15 @@ static __always_inline u32 real_time(struct task_struct *task)
 }
 
 /*
- * With which priority a wait of this task counts: its own, or that of those that wait for it. Workers and kswapd alone: what other
- * kernel threads ask for they rarely wait for.
+ * With which priority a wait of this task counts: its own, or that of those that wait for it. Workers, kswapd and threads of journals
+ * alone: what other kernel threads ask for they rarely wait for. No flag is set for the threads of journals; they are asked about once a
+ * task waited for one.
  */
 static __always_inline u32 waits_at(struct task_struct *task)
 {
 	u32 priority = real_time(task), tid, *highest;
 
-	if (priority || !(task->flags & (PF_WQ_WORKER | PF_KSWAPD)))
+	if (priority || !(task->flags & (PF_WQ_WORKER | PF_KSWAPD | (commits_are_awaited ? PF_KTHREAD : 0))))
 		return priority;
 	tid = task->pid;
 	highest = bpf_map_lookup_elem(&inherited, &tid);
@@ -221,8 +225,9 @@ static __always_inline bool urgent(u32 operation, u32 kind, u64 of, u64 id, u32 
 	struct lb_wait_place place = { .of = of, .kind = kind };
 	struct lb_wait_levels *level;
 
-	/* Of an inode it may be known who is at work on it. */
-	if (kind == LB_RELATION_WORK_ITEM || (kind == LB_RELATION_DIRTY_INODE && thread)) {
+	/* A thread's own place. Of an inode it may be known who is at work on it. */
+	if (kind == LB_RELATION_WORK_ITEM || kind == LB_RELATION_JOURNAL_COMMIT ||
+	    (kind == LB_RELATION_DIRTY_INODE && thread)) {
 		place.of = thread;
 		place.kind = LB_RELATION_WORK_ITEM;
 	}

@@ -17,6 +17,7 @@ enum lb_relation_kind {
 	LB_RELATION_NETWORK_RECEIVE = 4,
 	LB_RELATION_WAKEUP = 5,
 	LB_RELATION_TIMED_SLEEP = 6,
+	LB_RELATION_JOURNAL_COMMIT = 7,
 };
 
 /* In whose name something was done; 0 where an event has no completer. */

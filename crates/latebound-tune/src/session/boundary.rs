@@ -35,7 +35,8 @@ pub trait WaitSource {
         priority: Priority,
     ) -> Result<bool, Self::Error>;
 
-    /// The same for items of this worker: one level for tasks that ask for an item, one for tasks that are blocked on it.
+    /// The same for items of this worker, or commits of this journal's thread: one level for tasks that ask for an item, one for tasks that are
+    /// blocked on it.
     fn suppress_worker(&mut self, worker: Tid, soft: Priority, hard: Priority) -> Result<bool, Self::Error>;
 
     /// No task's wait for this device wakes the tuner: somebody else raises there, and reports. Returns whether the level fell.

@@ -177,7 +177,9 @@ impl<W: WaitSource, T: Threads, H: Helper> Session<W, T, H> {
             WaitEvent::Begin { at, object, priority, thread, dependency, .. } => {
                 let (kind, of) = match (object.kind, thread) {
                     (RelationKind::WorkItem, thread) => (RelationKind::WorkItem, thread.map_or(0, worker_id)),
-                    (RelationKind::DirtyInode, Some(thread)) => (RelationKind::WorkItem, worker_id(thread)),
+                    (RelationKind::DirtyInode | RelationKind::JournalCommit, Some(thread)) => {
+                        (RelationKind::WorkItem, worker_id(thread))
+                    }
                     (kind, _) => (kind, object.of),
                 };
                 let urgent = !self.source.is_suppressed(kind, of, priority, dependency);
@@ -239,7 +241,8 @@ impl<W: WaitSource, T: Threads, H: Helper> Session<W, T, H> {
     /// tasks wait for too. [`Session::apply`] does it before its changes; who makes none calls it after each poll.
     pub fn donate(&mut self) -> Result<(), W::Error> {
         for (thread, class, highest) in self.tuner.take_donations() {
-            if matches!(class, ThreadClass::Worker | ThreadClass::Flusher | ThreadClass::Kswapd) {
+            use ThreadClass::{Flusher, Journal, Kswapd, Worker};
+            if matches!(class, Worker | Flusher | Kswapd | Journal) {
                 self.source.donate(thread, highest)?;
             }
         }
@@ -284,7 +287,7 @@ impl<W: WaitSource, T: Threads, H: Helper> Session<W, T, H> {
     /// A task that asks for an item of a worker that is raised already need not wake the tuner. Returns whether the level fell.
     fn suppress_worker(&mut self, thread: Tid) -> Result<bool, W::Error> {
         let Some(member) = self.tuner.roster().get(thread) else { return Ok(false) };
-        if !matches!(member.class, ThreadClass::Worker | ThreadClass::Flusher)
+        if !matches!(member.class, ThreadClass::Worker | ThreadClass::Flusher | ThreadClass::Journal)
             || self.workers_raised_elsewhere.contains(&thread)
         {
             return Ok(false);

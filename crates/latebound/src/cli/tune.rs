@@ -220,8 +220,9 @@ pub(crate) struct TuneShowArgs {
 ///
 /// Each task repeats its work, and sleeps for the rest of its period. A task is KIND:key=value,… The kind is write,
 /// read, spin or echo (bytes through a pseudo terminal and back). The keys are name, priority, period, bytes, file,
-/// direct, sync, busy, cpu and catch-up. The defaults are write:priority=50,period=10ms,bytes=4096,file=16MiB. A
-/// period of 0us means no pause.
+/// direct, sync, fsync, busy, cpu and catch-up. The defaults are write:priority=50,period=10ms,bytes=4096,file=16MiB.
+/// A period of 0us means no pause. With sync a write ends when its bytes are on the disk, with fsync when all of its
+/// file is, which waits for the file system's journal.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
