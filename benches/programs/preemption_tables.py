@@ -3,7 +3,8 @@
 
 Usage: preemption_tables.py DOCUMENT
 
-A cell is the median of the Runs, and behind it in brackets the interval of that median at 95 %, whose ends are Runs.
+A cell is the median of the Runs, and behind it in brackets the interval of that median at 95 %, whose ends are Runs. Where there are too few Runs
+for an interval, the least and the greatest Run stand in square brackets.
 """
 import json, sys
 
@@ -23,11 +24,12 @@ for part, unit, size, title in (
             cells = []
             for point in workload["points"]:
                 one = point[part]
-                digits = 1 if size > 1 else 0
-                cell = f"{one['median'] / size:.{digits}f}"
-                if one["low"] is not None and one["high"] is not None:
-                    cell += f" ({one['low'] / size:.{digits}f} to {one['high'] / size:.{digits}f})"
-                cells.append(cell)
+                digits = 1 if one["median"] / size < 1000 else 0
+                text = {key: f"{value / size:.{digits}f}" for key, value in one.items() if isinstance(value, float)}
+                if "low" in text and "high" in text:
+                    cells.append(f"{text['median']} ({text['low']} to {text['high']})")
+                else:
+                    cells.append(f"{text['median']} [{text['min']} to {text['max']}]")
             print(f"| `{workload['name']}` | {' | '.join(cells)} |")
         print()
 runs = sorted({point["throughput"]["runs"] for workload in document["workloads"] for point in workload["points"]})
