@@ -9,7 +9,8 @@
 //! - or the timers of another CPU were due in the same gap and came behind it as well, and that CPU was idle, where nothing masks
 //!   interrupts, or the gap is long by its own distribution too.
 //!
-//! What meets less than that keeps its cause, and the gap is reported as one that may have been a standstill.
+//! What meets less than that keeps its cause, and the gap is reported as one that may have been a standstill; but not where a thread ran in it
+//! until a timer that came when it was due.
 
 use std::collections::BTreeMap;
 
@@ -110,7 +111,7 @@ pub(super) fn find(
         let somewhat_long = of_median.is_none_or(|times| times * 10 >= limits::STANDSTILL_MEDIANS);
         let elsewhere = others.iter().any(|other| other.idle) || (!others.is_empty() && somewhat_long);
         let sure = (long && within.is_short) || elsewhere;
-        if !sure && !long && others.is_empty() {
+        if !sure && ((!long && others.is_empty()) || (within.is_thread && ends_on_time(own, gap))) {
             continue;
         }
         // What it takes as a rule stays with what was running.
@@ -137,6 +138,7 @@ struct Within<'u> {
     /// Whether it cannot last by its own doing.
     is_short: bool,
     is_idle: bool,
+    is_thread: bool,
 }
 
 impl<'u> Within<'u> {
@@ -153,6 +155,7 @@ impl<'u> Within<'u> {
                     usual: usual.handler(&name),
                     is_short: own && !in_callback(events, at),
                     is_idle: false,
+                    is_thread: false,
                     name,
                 }
             }
@@ -161,15 +164,29 @@ impl<'u> Within<'u> {
                 usual: Some(usual.idle_exits()),
                 is_short: true,
                 is_idle: true,
+                is_thread: false,
             },
             (None, task) => Within {
                 name: task.as_ref().map_or_else(|| "a thread".to_owned(), |task| task.comm.clone()),
                 usual: Some(usual.delays()),
                 is_short: false,
                 is_idle: false,
+                is_thread: true,
             },
         }
     }
+}
+
+/// Whether the gap ends with a timer that came when it was due, the tick as a rule: a thread that computes makes no event from one to the next,
+/// and a CPU that stands still comes late to its timers.
+fn ends_on_time(events: &[&Event], gap: Gap) -> bool {
+    let near = gap.length().0 / 10;
+    let next = between(events, gap.end, Nanos(gap.end.0.saturating_add(near)));
+    let due = next.iter().find_map(|event| match &event.kind {
+        EventKind::HrtimerExpireEntry { expires, .. } => Some(*expires),
+        _ => None,
+    });
+    due.is_some_and(|due| due >= gap.end.saturating_sub(Nanos(near)))
 }
 
 /// Whether a timer's callback was running, which may take as long as it likes.
