@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Real-time tasks that are blocked until a transaction of a journal is on the disk: fsync and the like of ext4, all of which wait in
- * jbd2_log_wait_commit (fs/jbd2/journal.c, 4.19 to 7.3) for the journal's thread. There is no trace point; the function's entry and return
+ * jbd2_log_wait_commit (fs/jbd2/journal.c, 6.1 to 7.3) for the journal's thread. There is no trace point; the function's entry and return
  * are hooked.
  *
  * Each wait is an object of its own: those that wait for one transaction go on one after the other.

@@ -8,7 +8,7 @@ use latebound_model::{Missing, MissingKind};
 
 use crate::kernel::{KernelBtf, Need};
 
-/// Where all waits for a transaction are (fs/jbd2/journal.c, 4.19 to 7.3).
+/// Where all waits for a transaction are (fs/jbd2/journal.c, 6.1 to 7.3).
 const FUNCTION: &str = "jbd2_log_wait_commit";
 
 /// The module that has it, where it is one, and its type information (kernel/bpf/btf.c, 5.11): there as long as the module is loaded.
