@@ -141,7 +141,7 @@ fn is_lazy() -> Option<bool> {
 fn live_planted_a_thread_told_lazily_to_give_way_is_named() {
     const PLANTED: usize = 19;
     // Two ticks of any kernel of 250 Hz, with the order anywhere before.
-    const LEAST: u64 = 12 * MS;
+    const LEAST: u64 = 9 * MS;
     let _alone = alone();
     let mut recorder = recorder();
     let mut call = LongCall::of(LEAST);
