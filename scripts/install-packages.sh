@@ -84,13 +84,11 @@ test  zstd              unpacks the lab's stock kernels, which boot faster so
 bench bpfcc-tools       offwaketime, to compare with
 bench bpftool           the run times of BPF programs
 bench bpftrace          the overhead to compare with
-bench btrfs-progs        a file system, whose fsync is tuned
 bench iputils-ping      echo requests over loopback, a load
 bench jackd2            a real-time server, whose client is explained
 bench libjack-jackd2-dev builds its client
 bench linux-perf        the overhead to compare with
 bench postgresql        a database, a backend of which is explained
-bench xfsprogs          a file system, whose fsync is tuned
 bench python3           runs the comparisons
 bench rtla              timerlat, to compare with
 bench rt-tests          cyclictest, to compare with, and hackbench, the load

@@ -111,7 +111,8 @@ pub(super) fn find(
         let somewhat_long = of_median.is_none_or(|times| times * 10 >= limits::STANDSTILL_MEDIANS);
         let elsewhere = others.iter().any(|other| other.idle) || (!others.is_empty() && somewhat_long);
         let sure = (long && within.is_short) || elsewhere;
-        if !sure && ((!long && others.is_empty()) || (within.is_thread && ends_on_time(own, gap))) {
+        let is_thread = top.frame.is_none() && !within.is_idle;
+        if !sure && ((!long && others.is_empty()) || (is_thread && ends_on_time(own, gap))) {
             continue;
         }
         // What it takes as a rule stays with what was running.
@@ -138,7 +139,6 @@ struct Within<'u> {
     /// Whether it cannot last by its own doing.
     is_short: bool,
     is_idle: bool,
-    is_thread: bool,
 }
 
 impl<'u> Within<'u> {
@@ -155,7 +155,6 @@ impl<'u> Within<'u> {
                     usual: usual.handler(&name),
                     is_short: own && !in_callback(events, at),
                     is_idle: false,
-                    is_thread: false,
                     name,
                 }
             }
@@ -164,14 +163,12 @@ impl<'u> Within<'u> {
                 usual: Some(usual.idle_exits()),
                 is_short: true,
                 is_idle: true,
-                is_thread: false,
             },
             (None, task) => Within {
                 name: task.as_ref().map_or_else(|| "a thread".to_owned(), |task| task.comm.clone()),
                 usual: Some(usual.delays()),
                 is_short: false,
                 is_idle: false,
-                is_thread: true,
             },
         }
     }

@@ -7,6 +7,7 @@
 
 mod defer;
 mod jobs;
+mod journal_relations;
 mod kernels;
 mod loading;
 mod observe;

@@ -9,8 +9,6 @@ use std::io::{Read, Write};
 use std::net::UdpSocket;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -42,12 +40,15 @@ const TIMED: RelationOptions = RelationOptions {
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-fn alone() -> std::sync::MutexGuard<'static, ()> {
+pub(crate) fn alone() -> std::sync::MutexGuard<'static, ()> {
     ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// Runs this on a new thread of this real-time priority; its id and what came of it.
-fn at_priority<T: Send + 'static>(priority: i32, work: impl FnOnce() -> T + Send + 'static) -> (Tid, T) {
+pub(crate) fn at_priority<T: Send + 'static>(
+    priority: i32,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> (Tid, T) {
     let thread = std::thread::spawn(move || {
         let parameters = libc::sched_param { sched_priority: priority };
         // SAFETY: the parameters live through the call; 0 is this thread.
@@ -156,7 +157,7 @@ impl WaitLog {
     }
 }
 
-fn assert_nothing_lost(probe: &RelationProbe) {
+pub(crate) fn assert_nothing_lost(probe: &RelationProbe) {
     plant::assert_nothing_lost(&probe.losses());
 }
 
@@ -855,97 +856,6 @@ fn live_a_long_limit_on_a_wait_that_something_else_ends_is_no_sleep() {
     sender.join().unwrap();
     let waited = wait_for(RelationKind::TimedSleep, &mut probe, task, SLEPT);
     assert!(waited.begun >= 1 && (SLEPT - 1..=SLEPT).contains(&waited.served), "{waited:?}");
-    assert_nothing_lost(&probe);
-}
-
-/// An ext4 file system with a journal: the disk of a guest, or a small one in a file, which is unmounted when dropped.
-struct Journalled {
-    folder: tempfile::TempDir,
-    mounted: Option<PathBuf>,
-}
-
-impl Journalled {
-    fn mount() -> Journalled {
-        let folder = plant::folder();
-        if std::env::var_os(plant::DISK).is_some() {
-            return Journalled { folder, mounted: None };
-        }
-        let (image, place) = (folder.path().join("image"), folder.path().join("mounted"));
-        File::create(&image).unwrap().set_len(32 << 20).unwrap();
-        fs::create_dir(&place).unwrap();
-        succeed(Command::new("/usr/sbin/mke2fs").args(["-q", "-t", "ext4"]).arg(image.as_os_str()));
-        succeed(Command::new("mount").args(["-o", "loop"]).args([&image, &place]));
-        Journalled { folder, mounted: Some(place) }
-    }
-
-    fn place(&self) -> &Path {
-        self.mounted.as_deref().unwrap_or(self.folder.path())
-    }
-}
-
-impl Drop for Journalled {
-    fn drop(&mut self) {
-        if let Some(place) = &self.mounted {
-            let _ = Command::new("umount").arg(place).status();
-        }
-    }
-}
-
-fn succeed(command: &mut Command) {
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{command:?}: {output:?}");
-}
-
-#[test]
-fn live_a_task_that_syncs_is_blocked_on_the_journal_s_thread_each_time() {
-    const PLANTED: usize = 11;
-    let _alone = alone();
-    let mounted = Journalled::mount();
-    let path = mounted.place().join("log");
-    let mut probe = RelationProbe::start(RelationOptions::default()).unwrap();
-    // Whether programs are let into the function is asked of ftrace, not of what the probe asks.
-    let functions = fs::read_to_string("/sys/kernel/tracing/available_filter_functions").unwrap_or_default();
-    let is_hooked = functions.lines().any(|line| line.starts_with("jbd2_log_wait_commit"));
-    let is_missing =
-        probe.missing().iter().any(|missing| missing.what.contains("the journal of a file system"));
-    assert_eq!(is_missing, !is_hooked, "{:?}", probe.missing());
-    if is_missing {
-        return;
-    }
-    let normal = File::create(mounted.place().join("normal")).unwrap();
-    normal.sync_all().unwrap();
-    let (task, ()) = at_priority(43, move || {
-        let mut file = File::create(path).unwrap();
-        for _ in 0..PLANTED {
-            file.write_all(&[4; 100]).unwrap();
-            file.sync_all().unwrap();
-        }
-    });
-    let (mut threads, mut begun, mut done, mut others) = (BTreeSet::new(), 0, 0, 0);
-    for event in probe.poll().unwrap() {
-        match event {
-            WaitEvent::Begin { object, task: who, priority, thread, dependency, .. }
-                if object.kind == RelationKind::JournalCommit =>
-            {
-                others += usize::from(who != task);
-                begun += 1;
-                assert_eq!((priority.get(), dependency), (43, Dependency::Hard), "{event:?}");
-                threads.insert(thread.unwrap());
-            }
-            WaitEvent::Done { object, by: Completer::Thread(thread), .. }
-                if object.kind == RelationKind::JournalCommit =>
-            {
-                done += 1;
-                assert_eq!(done, begun, "{event:?}");
-                threads.insert(thread);
-            }
-            _ => {}
-        }
-    }
-    assert_eq!((begun, done, others), (PLANTED, PLANTED, 0), "{:?}", probe.missing());
-    let names: Vec<String> =
-        threads.iter().map(|one| fs::read_to_string(format!("/proc/{}/comm", one.0)).unwrap()).collect();
-    assert!(matches!(names.as_slice(), [one] if one.starts_with("jbd2/")), "{names:?}");
     assert_nothing_lost(&probe);
 }
 
