@@ -110,6 +110,15 @@ pub enum Dependency {
     Hard,
 }
 
+/// Which waits of a kernel thread count as waits of the tasks that wait for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DonatedWaits {
+    /// All of them: it does what they wait for, and cannot go on meanwhile.
+    All,
+    /// Those for the work items that it queues. An interrupt thread waits for nobody, and has a worker make the next step of what it serves.
+    QueuedItems,
+}
+
 /// In whose name something was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]

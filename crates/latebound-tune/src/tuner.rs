@@ -259,13 +259,12 @@ impl Tuner {
         std::mem::take(&mut self.decided)
     }
 
-    /// The threads whose waiters changed since the last call, each with the highest priority of the tasks among its waiters: the thread
-    /// inherits it for its own waits.
+    /// The threads whose waiters changed since the last call, each with the priority that it inherits for its own waits.
     pub fn take_donations(&mut self) -> impl Iterator<Item = (Tid, ThreadClass, Option<Priority>)> + '_ {
         let changed = std::mem::take(&mut self.donations).into_iter();
         changed.filter_map(|thread| {
             let class = self.roster.get(thread)?.class;
-            Some((thread, class, self.relations.highest_task(thread)))
+            Some((thread, class, self.inherited(thread)))
         })
     }
 
@@ -501,15 +500,25 @@ impl Tuner {
     }
 
     /// A task begins to wait. A kernel thread does so for those that wait for it: priority inheritance is transitive (L. Sha, R. Rajkumar,
-    /// J. P. Lehoczky, "Priority Inheritance Protocols", IEEE Transactions on Computers 39(9), 1990, section III). Here over one thread:
-    /// what that one's servers wait for is not followed.
+    /// J. P. Lehoczky, "Priority Inheritance Protocols", IEEE Transactions on Computers 39(9), 1990, section III). Here over one thread, and
+    /// over one interrupt thread after it: what the last one's servers wait for is not followed.
     fn begin(&mut self, relation: Relation) {
         if self.roster.get(relation.task).is_none() {
             self.relations.begin(relation);
-        } else if let Some(priority) = self.relations.highest_task(relation.task)
+        } else if let Some(priority) = self.inherited(relation.task)
             && relation.task != relation.thread
         {
             self.relations.begin(Relation { priority, inherited: true, ..relation });
+        }
+    }
+
+    /// With which priority a kernel thread waits for others: the highest of the tasks that wait for it. An interrupt thread also has what other
+    /// kernel threads inherited: it queues the next step of what these wait for. It can lend nobody what it got from itself, since only workers
+    /// run what it queues, and these inherit from tasks alone.
+    fn inherited(&self, thread: Tid) -> Option<Priority> {
+        match self.roster.get(thread).map(|member| member.class) {
+            Some(ThreadClass::Interrupt) => self.relations.waiters(thread)?.maximum(),
+            _ => self.relations.highest_task(thread),
         }
     }
 
@@ -522,7 +531,7 @@ impl Tuner {
             }
             for thread in changed {
                 // What it waits for itself; this changes who waits for others, and not with what those wait.
-                match self.relations.highest_task(thread) {
+                match self.inherited(thread) {
                     Some(priority) => self.relations.task_priority(thread, priority),
                     None => self.relations.end_task(thread),
                 };

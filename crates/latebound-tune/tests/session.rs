@@ -8,7 +8,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::convert::Infallible;
 use std::rc::Rc;
 
-use latebound_model::{Completer, Dependency, Loss, Missing, Nanos, Object, Priority, RelationKind};
+use latebound_model::{
+    Completer, Dependency, DonatedWaits, Loss, Missing, Nanos, Object, Priority, RelationKind,
+};
 use latebound_model::{Scheduling, ThreadWaits, Tid, WaitEvent};
 use latebound_tune::document::TuneMap;
 use latebound_tune::{
@@ -67,8 +69,17 @@ impl WaitSource for Recording {
         std::mem::take(&mut self.counts)
     }
 
-    fn donate(&mut self, thread: Tid, priority: Option<Priority>) -> Result<(), Infallible> {
-        say(&self.log, format!("donate {} to {thread}", number(priority)));
+    fn donate(
+        &mut self,
+        thread: Tid,
+        priority: Option<Priority>,
+        waits: DonatedWaits,
+    ) -> Result<(), Infallible> {
+        let what = match waits {
+            DonatedWaits::All => "",
+            DonatedWaits::QueuedItems => " for what it queues",
+        };
+        say(&self.log, format!("donate {} to {thread}{what}", number(priority)));
         Ok(())
     }
 
@@ -342,17 +353,18 @@ fn apply_donates_then_changes_then_suppresses() {
     assert_eq!(said(&scene.log), ["changed, 0 raises"]);
 }
 
+fn commit(ms: u64, priority: u8) -> WaitEvent {
+    let priority = Priority::new(priority).unwrap();
+    let object = Object { kind: RelationKind::JournalCommit, of: 4, id: 20 };
+    let (task, thread, dependency) = (Tid(20), Some(Tid(4)), Dependency::Hard);
+    WaitEvent::Begin { at: at(ms), object, task, priority, thread, dependency }
+}
+
 /// All of the priority, since the task is blocked; and its next commits wake nobody as long as the thread has it. One of 91 more that can go
 /// on would not raise it: 0.8 * (60 + 91) / 2 = 60.4.
 #[test]
 fn a_journal_s_thread_inherits_what_a_blocked_task_has_and_donates_it() {
     let journal = Tid(4);
-    let commit = |ms, priority| {
-        let priority = Priority::new(priority).unwrap();
-        let object = Object { kind: RelationKind::JournalCommit, of: 4, id: 20 };
-        let (task, dependency) = (Tid(20), Dependency::Hard);
-        WaitEvent::Begin { at: at(ms), object, task, priority, thread: Some(journal), dependency }
-    };
     let lower = begin(3, item(9), 21, 10, None);
     let mut scene = Scene::daemon(vec![vec![commit(1, 60)], vec![commit(2, 60), lower], vec![commit(4, 61)]]);
     scene.add(journal, "jbd2/vda-8", 0);
@@ -462,11 +474,34 @@ fn what_is_due_ends_a_sleep_earlier() {
     assert!(!scene.session.source().levels.contains_key(&(RelationKind::WorkItem, 2)));
 }
 
+/// The flush of a disk: the task waits for the journal's thread, that one for the disk, whose interrupt thread queues the next step for a worker.
+/// What the worker waits for itself is waited for by nobody, so nobody is raised in a circle.
 #[test]
-fn interrupt_threads_inherit_nothing() {
-    let mut scene = Scene::daemon(vec![vec![served(1, 0), begin(1, disk(), 20, 60, None)]]);
-    scene.pass(1);
-    assert!(said(&scene.log).iter().all(|line| !line.starts_with("donate")));
+fn an_interrupt_thread_inherits_for_what_it_queues_from_kernel_threads_too() {
+    let (journal, last) = (Tid(4), Tid(8));
+    let mut scene = Scene::daemon(vec![
+        vec![served(1, 0), commit(1, 60), begin(1, disk(), journal.0, 60, None)],
+        vec![begin(2, item(5), IRQ.0, 60, Some(WORKER))],
+        vec![begin(3, item(6), WORKER.0, 60, Some(last))],
+    ]);
+    scene.add(journal, "jbd2/vda-8", 0);
+    scene.add(last, "kworker/0:8", 0);
+    let mut pass = |ms| {
+        scene.pass(ms);
+        let mut lines = said(&scene.log);
+        lines.retain(|line| line.starts_with("donate") || line.starts_with("change "));
+        lines
+    };
+    let first = [
+        "donate 60 to 1 for what it queues",
+        "donate 60 to 4",
+        "change 1 from FIFO 50 to FIFO 60",
+        "change 4 from OTHER to FIFO 60",
+    ];
+    assert_eq!(pass(1), first);
+    // 0.8 * 60: nobody is known to be blocked on the item.
+    assert_eq!(pass(2), ["donate 0 to 2", "change 2 from OTHER to FIFO 48"]);
+    assert_eq!(pass(3), Vec::<String>::new(), "workers inherit from tasks alone");
 }
 
 #[test]

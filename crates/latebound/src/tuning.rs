@@ -6,7 +6,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use latebound_model::{
-    Dependency, Loss, Missing, Nanos, Priority, RelationKind, Scheduling, ThreadWaits, Tid, WaitEvent,
+    Dependency, DonatedWaits, Loss, Missing, Nanos, Priority, RelationKind, Scheduling, ThreadWaits, Tid,
+    WaitEvent,
 };
 use latebound_probe::{ProbeError, RelationOptions, RelationProbe};
 use latebound_system::undo::Schedule;
@@ -79,8 +80,13 @@ impl WaitSource for Waits {
         self.0.poll_counts()
     }
 
-    fn donate(&mut self, thread: Tid, priority: Option<Priority>) -> Result<(), ProbeError> {
-        self.0.donate(thread, priority)
+    fn donate(
+        &mut self,
+        thread: Tid,
+        priority: Option<Priority>,
+        waits: DonatedWaits,
+    ) -> Result<(), ProbeError> {
+        self.0.donate(thread, priority, waits)
     }
 
     fn suppress_wakeups(

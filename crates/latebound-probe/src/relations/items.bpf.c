@@ -56,7 +56,7 @@ int BPF_PROG(relation_queue, int cpu, struct pool_workqueue *pwq, struct work_st
 	enum lb_completer in_its_name;
 	u32 thread, by = 0;
 
-	if (!waits_at(current))
+	if (!queues_at(current))
 		return 0;
 	in_its_name = current->flags & PF_KTHREAD ? LB_COMPLETER_THREAD : LB_COMPLETER_TASK;
 	/* In an interrupt the thread below has asked for nothing. */

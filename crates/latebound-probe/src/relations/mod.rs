@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 
-use latebound_model::{Dependency, Priority, RelationKind, ThreadWaits, WaitEvent};
+use latebound_model::{Dependency, DonatedWaits, Priority, RelationKind, ThreadWaits, WaitEvent};
 use latebound_model::{Loss, LossKind, Missing, Nanos, Tid};
 use latebound_syscall::clock::now;
 use libbpf_rs::skel::Skel;
@@ -98,7 +98,7 @@ pub struct RelationProbe {
     counted: Vec<u64>,
     watched: BTreeMap<Tid, u8>,
     suppressed: BTreeMap<(RelationKind, u64), wire::WaitLevels>,
-    inherited: BTreeMap<Tid, Priority>,
+    inherited: BTreeMap<Tid, wire::Inherited>,
 }
 
 impl std::fmt::Debug for RelationProbe {
@@ -277,20 +277,25 @@ impl RelationProbe {
         Ok(before.is_some_and(fell))
     }
 
-    /// From now on what this worker or kswapd waits for is reported, as a wait with this priority; `None`: no longer.
-    pub fn donate(&mut self, thread: Tid, priority: Option<Priority>) -> Result<(), ProbeError> {
-        let before = match priority {
-            Some(priority) => self.inherited.insert(thread, priority),
+    /// From now on these waits of this kernel thread are reported, with this priority; `None`: no longer.
+    pub fn donate(
+        &mut self,
+        thread: Tid,
+        priority: Option<Priority>,
+        waits: DonatedWaits,
+    ) -> Result<(), ProbeError> {
+        let queued_alone = u32::from(waits == DonatedWaits::QueuedItems);
+        let has = priority.map(|one| wire::Inherited { priority: one.get().into(), queued_alone });
+        let before = match has {
+            Some(has) => self.inherited.insert(thread, has),
             None => self.inherited.remove(&thread),
         };
-        if before == priority {
+        if before == has {
             return Ok(());
         }
         let key = thread.0.to_ne_bytes();
-        let written = match priority {
-            Some(priority) => {
-                self.skel.maps.inherited.update(&key, &u32::from(priority.get()).to_ne_bytes(), MapFlags::ANY)
-            }
+        let written = match has {
+            Some(has) => self.skel.maps.inherited.update(&key, &has.to_bytes(), MapFlags::ANY),
             None => self.skel.maps.inherited.delete(&key),
         };
         written.map_err(|error| ProbeError::bpf("saying for which threads tasks wait", error))

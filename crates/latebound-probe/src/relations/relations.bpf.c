@@ -6,7 +6,7 @@
  * user space as an event; wake-ups, which are many, are counted in a map. What could not be reported is counted.
  *
  * A real-time task is a user thread with an effective priority of a real-time class: what priority inheritance lends
- * counts. Deadline tasks count as 99. What a worker or kswapd waits for while such tasks wait for it, they wait for too, by user
+ * counts. Deadline tasks count as 99. What a kernel thread waits for while such tasks wait for it, they wait for too, by user
  * space's word.
  *
  * This unit defines what several units use, and sees in whose name code runs on each CPU.

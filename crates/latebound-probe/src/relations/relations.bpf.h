@@ -75,12 +75,12 @@ struct suppressed_map {
 
 extern struct suppressed_map suppressed SEC(".maps");
 
-/* A worker or kswapd for which real-time tasks wait, and the priority of the highest of those, by user space's word. */
+/* A kernel thread for which real-time tasks wait, and what it has of those, by user space's word. */
 struct inherited_map {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 4096);
 	__type(key, u32);
-	__type(value, u32);
+	__type(value, struct lb_inherited);
 };
 
 extern struct inherited_map inherited SEC(".maps");
@@ -150,13 +150,30 @@ static __always_inline u32 real_time(struct task_struct *task)
  */
 static __always_inline u32 waits_at(struct task_struct *task)
 {
-	u32 priority = real_time(task), tid, *highest;
+	u32 priority = real_time(task), tid;
+	struct lb_inherited *has;
 
 	if (priority || !(task->flags & (PF_WQ_WORKER | PF_KSWAPD | (commits_are_awaited ? PF_KTHREAD : 0))))
 		return priority;
 	tid = task->pid;
-	highest = bpf_map_lookup_elem(&inherited, &tid);
-	return highest ? *highest : 0;
+	has = bpf_map_lookup_elem(&inherited, &tid);
+	return has && !has->queued_alone ? has->priority : 0;
+}
+
+/*
+ * The same of a work item that it queues. An interrupt thread does so to have the next step of a request made by a worker: the disk's flush
+ * by kblockd (block/blk-flush.c), the end of a write by the file system's own queue. Who waits for the interrupt thread waits for that.
+ */
+static __always_inline u32 queues_at(struct task_struct *task)
+{
+	u32 priority = real_time(task), tid;
+	struct lb_inherited *has;
+
+	if (priority || !(task->flags & PF_KTHREAD))
+		return priority;
+	tid = task->pid;
+	has = bpf_map_lookup_elem(&inherited, &tid);
+	return has ? has->priority : 0;
 }
 
 /* The prefix is a literal of at most 16 characters, so that the compiler makes compares with constants of it. */
@@ -299,7 +316,7 @@ static __always_inline void begin(u32 kind, u64 address, u64 of, u64 id, u32 thr
 	struct task_struct *current = bpf_get_current_task_btf();
 	struct pair pair = { .address = address, .task = (u32)current->pid };
 	struct object new = {}, *object;
-	u32 priority = waits_at(current);
+	u32 priority = kind == LB_RELATION_WORK_ITEM ? queues_at(current) : waits_at(current);
 	u64 *generation;
 
 	object = fresh ? 0 : bpf_map_lookup_elem(&objects, &address);

@@ -115,6 +115,14 @@ struct lb_wait_place {
 	__u32 reserved;
 };
 
+/* What a kernel thread has of those that wait for it. */
+struct lb_inherited {
+	/* The highest priority of those. */
+	__u32 priority;
+	/* Not 0: it is for the work items that the thread queues, and for nothing else that it asks for. */
+	__u32 queued_alone;
+};
+
 /*
  * Up to which priority a wait over such a thing changes nothing at once: the threads that serve it run at least there already, or
  * somebody else raises them and reports it. A task that begins such a wait does not wake the reader.

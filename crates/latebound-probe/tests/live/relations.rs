@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use latebound_model::{Completer, Dependency, Object, Priority, RelationKind, WaitEvent};
+use latebound_model::{Completer, Dependency, DonatedWaits, Object, Priority, RelationKind, WaitEvent};
 use latebound_model::{Nanos, Tid};
 use latebound_probe::{RelationOptions, RelationProbe};
 
@@ -382,11 +382,11 @@ fn live_waits_of_a_worker_are_reported_with_its_waiters_priority() {
         let workers = threads.iter().filter(|thread| thread.kernel && thread.comm.starts_with("kworker/"));
         let workers: Vec<Tid> = workers.map(|thread| thread.tid).collect();
         for &worker in &workers {
-            probe.donate(worker, Priority::new(37)).unwrap();
+            probe.donate(worker, Priority::new(37), DonatedWaits::All).unwrap();
         }
         let asked = written_back(&mut probe);
         for worker in workers {
-            probe.donate(worker, None).unwrap();
+            probe.donate(worker, None, DonatedWaits::All).unwrap();
         }
         (!asked.is_empty()).then_some(asked)
     });

@@ -3,7 +3,7 @@
 //! session expects of them; others implement them.
 
 use latebound_model::{
-    Dependency, Loss, Missing, Priority, RelationKind, Scheduling, ThreadWaits, Tid, WaitEvent,
+    Dependency, DonatedWaits, Loss, Missing, Priority, RelationKind, Scheduling, ThreadWaits, Tid, WaitEvent,
 };
 
 use super::reclaim::ReclaimShare;
@@ -23,8 +23,13 @@ pub trait WaitSource {
     /// What is only counted: wake-ups and completed requests, since the last call.
     fn poll_counts(&mut self) -> Vec<WaitEvent>;
 
-    /// From now on the waits of this kernel thread are reported, with this priority; `None`: they no longer are.
-    fn donate(&mut self, thread: Tid, priority: Option<Priority>) -> Result<(), Self::Error>;
+    /// From now on these waits of this kernel thread are reported, with this priority; `None`: they no longer are.
+    fn donate(
+        &mut self,
+        thread: Tid,
+        priority: Option<Priority>,
+        waits: DonatedWaits,
+    ) -> Result<(), Self::Error>;
 
     /// Waits of up to this priority for this device wake nobody. Returns whether the level fell: a wait that began before and woke nobody may
     /// be urgent now. [`WaitSource::has_unread`] says whether there is any.

@@ -9,7 +9,9 @@ mod reclaim;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use latebound_model::{Completer, Loss, LossKind, Nanos, Object, Priority, RelationKind, Scheduling};
+use latebound_model::{
+    Completer, DonatedWaits, Loss, LossKind, Nanos, Object, Priority, RelationKind, Scheduling,
+};
 use latebound_model::{Tid, WaitEvent};
 
 use crate::attribution::Attribution;
@@ -241,9 +243,14 @@ impl<W: WaitSource, T: Threads, H: Helper> Session<W, T, H> {
     /// tasks wait for too. [`Session::apply`] does it before its changes; who makes none calls it after each poll.
     pub fn donate(&mut self) -> Result<(), W::Error> {
         for (thread, class, highest) in self.tuner.take_donations() {
-            use ThreadClass::{Flusher, Journal, Kswapd, Worker};
-            if matches!(class, Worker | Flusher | Kswapd | Journal) {
-                self.source.donate(thread, highest)?;
+            use ThreadClass::{Flusher, Interrupt, Journal, Kswapd, Worker};
+            match class {
+                Worker | Flusher | Kswapd | Journal => {
+                    self.source.donate(thread, highest, DonatedWaits::All)?;
+                }
+                // It serves whoever asks, and waits for nobody; but a worker makes the next step of what it serves.
+                Interrupt => self.source.donate(thread, highest, DonatedWaits::QueuedItems)?,
+                _ => {}
             }
         }
         Ok(())
@@ -434,7 +441,7 @@ impl<W: WaitSource, T: Threads, H: Helper> Session<W, T, H> {
     pub fn gone(&mut self, tid: Tid, now: Nanos) {
         self.tuner.input(TunerInput::Gone(tid), now);
         // It can only be gone already.
-        let _ = self.source.donate(tid, None);
+        let _ = self.source.donate(tid, None, DonatedWaits::All);
         self.attribution.gone(tid);
         self.names.remove(&tid);
         self.flushers.remove(&tid);
