@@ -202,6 +202,16 @@ impl Relations {
         })
     }
 
+    /// The relations over one object, the newest first.
+    pub fn of_object(&self, object: Object) -> impl Iterator<Item = &Relation> {
+        let mut slot = self.objects.get(&object).copied().unwrap_or(NONE);
+        std::iter::from_fn(move || {
+            let found = self.slots.get(slot as usize)?;
+            slot = found.links[BY_OBJECT].after;
+            Some(&found.relation)
+        })
+    }
+
     /// How many relations there are.
     pub fn len(&self) -> usize {
         self.by_key.len()

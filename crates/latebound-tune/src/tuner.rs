@@ -91,6 +91,20 @@ struct Asked {
 /// What is waited for over and over lingers for so many holds at most.
 const MOST_HOLDS: u64 = 10;
 
+/// The same where tasks cannot go on meanwhile, directly or over a kernel thread: each reaction to such a wait makes it longer.
+const MOST_HOLDS_BLOCKED: u64 = 100;
+
+/// What was done of late.
+#[derive(Clone, Copy, Debug)]
+struct Ended {
+    /// When, unless it has begun again.
+    at: Option<Nanos>,
+    /// How long it lingers.
+    lingers: Nanos,
+    /// How many holds that may be.
+    most_holds: u64,
+}
+
 /// All that is known, and what follows.
 #[derive(Clone, Debug)]
 pub struct Tuner {
@@ -100,8 +114,7 @@ pub struct Tuner {
     /// What is done and when it stops to count: who waits again within the hold finds all as it was, and who waits now and then
     /// counts between two waits.
     lingering: BTreeMap<Object, Nanos>,
-    /// Of what was done of late: when, unless it has begun again, and how long it lingers.
-    ended: BTreeMap<Object, (Option<Nanos>, Nanos)>,
+    ended: BTreeMap<Object, Ended>,
     /// When those that began no more are forgotten.
     forget_at: Nanos,
     /// Who could not go on without this thread in the object's life before and asks for it again, and until when that counts as it did: it
@@ -452,21 +465,30 @@ impl Tuner {
     }
 
     fn linger(&mut self, object: Object, now: Nanos) {
-        if self.relations.has_object(object) {
-            let (ended, hold) = self.ended.entry(object).or_insert((None, self.config.limits.hold.0));
-            *ended = Some(now);
-            self.lingering.insert(object, now + *hold);
+        if !self.relations.has_object(object) {
+            return;
         }
+        let hold = self.config.limits.hold.0;
+        let ended =
+            self.ended.entry(object).or_insert(Ended { at: None, lingers: hold, most_holds: MOST_HOLDS });
+        let is_blocking = |one: &Relation| one.dependency == Dependency::Hard || one.inherited;
+        ended.most_holds = match self.relations.of_object(object).any(is_blocking) {
+            true => MOST_HOLDS_BLOCKED,
+            false => MOST_HOLDS,
+        };
+        ended.at = Some(now);
+        self.lingering.insert(object, now + ended.lingers);
     }
 
     /// What was done begins again. Where that is always as soon, it lingers twice as long from now on: a thread that falls back between one
     /// wait and the next costs changes, and each wait the time of a reaction.
     fn again(&mut self, object: Object, now: Nanos) {
         let lowest = self.config.limits.hold.0;
-        let Some((ended, hold)) = self.ended.get_mut(&object) else { return };
-        if let Some(ended) = ended.take() {
-            let twice = Nanos(now.saturating_sub(ended).0.saturating_mul(2));
-            *hold = if twice.0 <= lowest.0.saturating_mul(MOST_HOLDS) { twice.max(lowest) } else { lowest };
+        let Some(ended) = self.ended.get_mut(&object) else { return };
+        if let Some(at) = ended.at.take() {
+            let twice = Nanos(now.saturating_sub(at).0.saturating_mul(2));
+            let most = lowest.0.saturating_mul(ended.most_holds);
+            ended.lingers = if twice.0 <= most { twice.max(lowest) } else { lowest };
         }
     }
 
@@ -478,8 +500,12 @@ impl Tuner {
             self.relations.end_object(object);
         }
         if self.forget_at <= now {
-            let longest = Nanos(self.config.limits.hold.0.0.saturating_mul(MOST_HOLDS));
-            self.ended.retain(|_, (ended, _)| ended.is_none_or(|at| now.saturating_sub(at) <= longest));
+            let hold = self.config.limits.hold.0.0;
+            let longest = Nanos(hold.saturating_mul(MOST_HOLDS));
+            self.ended.retain(|_, ended| {
+                let longest = Nanos(hold.saturating_mul(ended.most_holds));
+                ended.at.is_none_or(|at| now.saturating_sub(at) <= longest)
+            });
             self.forget_at = now + longest;
         }
         let soft: Vec<(Tid, Object, Tid)> =

@@ -126,14 +126,18 @@ fn a_task_blocked_on_items_in_a_row_is_held_as_blocked_in_between() {
 }
 
 #[test]
-fn periodic_waits_are_held_from_one_to_the_next_up_to_ten_holds() {
+fn periodic_waits_are_held_up_to_ten_holds_and_if_blocked_a_hundred() {
     // How often the worker was raised and fell back, over twenty waits of 1 ms so far apart, with a poll each millisecond.
-    let changes = |apart: u64| {
+    let changes = |apart: u64, blocked: bool| {
         let mut tuner = tuner("", &[(7, "kworker/u8:1", 0)]);
+        let dependency = if blocked { Dependency::Hard } else { Dependency::Soft };
         let mut steps = 0;
         for ms in 1..=20 * apart {
             match ms % apart {
-                1 => tuner.input(waits(7, 1, 20, 60), at(ms)),
+                1 => {
+                    let TunerInput::Begin(relation) = waits(7, 1, 20, 60) else { unreachable!() };
+                    tuner.input(TunerInput::Begin(Relation { dependency, ..relation }), at(ms));
+                }
                 2 => tuner.input(TunerInput::Done(object(1)), at(ms)),
                 _ => {}
             }
@@ -142,7 +146,8 @@ fn periodic_waits_are_held_from_one_to_the_next_up_to_ten_holds() {
         steps
     };
     // Within the hold; beyond it, where the first gap is met unprepared; and too far apart to be held.
-    assert_eq!([8, 20, 50, 60].map(changes), [1, 3, 3, 40]);
+    assert_eq!([8, 20, 50, 60].map(|apart| changes(apart, false)), [1, 3, 3, 40]);
+    assert_eq!([8, 60, 500, 510].map(|apart| changes(apart, true)), [1, 3, 3, 40]);
 }
 
 #[test]
