@@ -7,12 +7,14 @@
     reason = "a test that cannot go on ends, and says how long it took"
 )]
 
+mod guest_job;
+
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
 use std::process::Command;
-use std::time::Instant;
 
+use guest_job::in_guest;
 use latebound_model::{Bound, Cpu, CpuBound, Evidence, Nanos, Run, Verdict, ViewKind};
 use latebound_trace::{PerfTrace, TraceItem};
 
@@ -28,20 +30,8 @@ struct LoadResult {
 
 /// Runs a script in a guest on instruction time. Returns what it wrote.
 fn exec_in_the_lab(kernel: &str, machine: &[&str], script: &str) -> (String, String) {
-    let folder = tempfile::tempdir().unwrap();
-    let started = Instant::now();
-    let output = Command::new(env!("CARGO_BIN_EXE_latebound"))
-        .args(["lab", "run", "--kernel", kernel, "--clock", "instructions", "--timeout", "800s"])
-        .args(machine)
-        .args(["--", "exec", "sh", "-c", script])
-        .current_dir(folder.path())
-        .output()
-        .unwrap();
-    eprintln!("the lab took {:.1} s", started.elapsed().as_secs_f64());
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{text}\n{errors}");
-    (text, errors)
+    let options = ["--kernel", kernel, "--clock", "instructions", "--timeout", "800s"];
+    in_guest(&[&options, machine].concat(), ["sh", "-c", script])
 }
 
 /// The bounds of lines that begin with a word, by that word.

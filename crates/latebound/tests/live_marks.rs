@@ -10,6 +10,7 @@
     reason = "a test that cannot go on ends, and says what it saw"
 )]
 
+mod guest_job;
 mod killed;
 
 use std::os::unix::process::ExitStatusExt;
@@ -19,6 +20,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
+use guest_job::in_guest;
 use killed::Killed;
 use latebound_model::{Cause, CauseKind, Explanation, LossKind, Nanos, Run, ThreadJobs, WaitThrough};
 
@@ -362,30 +364,23 @@ fn live_jobs_from_one_trace_point_to_the_next_are_explained() {
 }
 
 /// Runs the tests above in a guest.
-fn in_guest(kernel: &str) {
-    let folder = tempfile::tempdir().unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_latebound"))
-        .args(["lab", "run", "--kernel", kernel, "--clock", "instructions", "--timeout", "600s", "--"])
-        .arg("exec")
-        .arg(std::env::current_exe().unwrap())
-        .args(["--test-threads", "1", "--nocapture", "live_jobs_"])
-        .current_dir(folder.path())
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
+fn tests_in_guest(kernel: &str) {
+    let own = std::env::current_exe().unwrap();
+    let (said, _) = in_guest(
+        &["--kernel", kernel, "--clock", "instructions", "--timeout", "600s"],
+        [own.to_str().unwrap(), "--test-threads", "1", "--nocapture", "live_jobs_"],
+    );
     assert!(said.contains("3 passed"), "{said}");
-    println!("{said}");
 }
 
 #[test]
 fn live_lab_jobs_between_marks_are_explained_on_6_12_rt() {
-    in_guest("debian:6.12-rt");
+    tests_in_guest("debian:6.12-rt");
 }
 
 #[test]
 fn live_lab_jobs_between_marks_are_explained_on_7() {
-    in_guest("debian:7");
+    tests_in_guest("debian:7");
 }
 
 #[test]

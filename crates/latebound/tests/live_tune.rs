@@ -9,80 +9,59 @@
     reason = "a test that cannot go on ends, and says what it saw"
 )]
 
+mod guest_job;
 mod kernel_threads;
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::os::unix::net::UnixDatagram;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use guest_job::in_guest;
 use kernel_threads::{EndOf, Priorities, await_a_change, differing, priorities};
 
 /// Within this everything has to be as it was. On real processors that is 100 ms, which `undo_at_sigkill` of latebound-system
 /// holds the watchdog to; emulated ones, shared with whatever the host does, are some ten times as slow.
 const SOON: Duration = Duration::from_secs(1);
 
+const BY_INSTRUCTIONS: &[&str] =
+    &["--kernel", "debian:6.12-rt", "--clock", "instructions", "--timeout", "600s"];
+
 /// Boots a guest with a disk, and runs those of the tests below in it that are named so. What they printed.
-fn in_guest(tests: &str, rounds: u32, timeout: &str) -> String {
-    let started = Instant::now();
-    let folder = tempfile::tempdir().unwrap();
-    let own = std::env::current_exe().unwrap();
-    let rounds = format!("LATEBOUND_KILLS={rounds}");
-    let output = Command::new(env!("CARGO_BIN_EXE_latebound"))
-        .args([
-            "lab",
-            "run",
-            "--kernel",
-            "debian:6.12-rt",
-            "--emulate",
-            "--disk",
-            "64MiB",
-            "--timeout",
-            timeout,
-        ])
-        .args(["--", "exec", "env", rounds.as_str()])
-        .arg(own)
-        .args(["--ignored", "--nocapture", "--test-threads=1", tests])
-        .current_dir(folder.path())
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
-    eprintln!("{tests}: {:.1} s\n{said}", started.elapsed().as_secs_f64());
-    said
+fn tests_in_guest(tests: &str, rounds: u32, timeout: &str) -> String {
+    let options = ["--kernel", "debian:6.12-rt", "--emulate", "--disk", "64MiB", "--timeout", timeout];
+    let (own, rounds) = (std::env::current_exe().unwrap(), format!("LATEBOUND_KILLS={rounds}"));
+    let job = ["env", &rounds, own.to_str().unwrap(), "--ignored", "--nocapture", "--test-threads=1", tests];
+    in_guest(&options, job).0
+}
+
+/// One of the files that are run in a guest.
+fn guest_file(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/guest").join(name)
 }
 
 #[test]
 fn live_lab_tune_restores_priorities_proves_and_raises_for_blocked_tasks() {
     let rounds = std::env::var("LATEBOUND_KILLS").map_or(6, |text| text.parse().unwrap());
     let timeout = format!("{}s", 600 + rounds * 15);
-    let said = in_guest("guest_", rounds, &timeout);
+    let said = tests_in_guest("guest_", rounds, &timeout);
     assert!(said.contains(&format!("{rounds} kills")) && said.contains("6 passed"), "{said}");
 }
 
 /// By instructions, so that no time that a service manager waits for depends on what else the host does.
 #[test]
 fn live_lab_the_service_unit_lets_the_tuner_work_and_gives_all_back() {
-    let started = Instant::now();
-    let folder = tempfile::tempdir().unwrap();
-    let tree = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let output = Command::new(env!("CARGO_BIN_EXE_latebound"))
-        .args(["lab", "run", "--kernel", "debian:6.12-rt", "--clock", "instructions", "--timeout", "600s"])
-        .args(["--append", "latebound_first=1", "--", "exec", "sh"])
-        .arg(tree.join("tests/guest/service.sh"))
-        .arg(env!("CARGO_BIN_EXE_latebound"))
-        .arg(tree.join("../../packaging/latebound-tune.service"))
-        .current_dir(folder.path())
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let all = format!("{said}\n{}", String::from_utf8_lossy(&output.stderr));
-    eprintln!("{:.1} s\n{all}", started.elapsed().as_secs_f64());
-    assert!(output.status.success(), "{all}");
+    let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/latebound-tune.service");
+    let tool = Path::new(env!("CARGO_BIN_EXE_latebound"));
+    let (said, beside) = in_guest(
+        &[BY_INSTRUCTIONS, &["--append", "latebound_first=1"]].concat(),
+        [Path::new("sh"), &guest_file("service.sh"), tool, &unit],
+    );
+    let all = format!("{said}\n{beside}");
     // SYS_NICE and IPC_LOCK, as docs/src/reference/privileges.md has it; bounded by the unit to its six.
     let kept = |name: &str| {
         said.lines().any(|line| {
@@ -110,19 +89,10 @@ fn live_lab_the_service_unit_lets_the_tuner_work_and_gives_all_back() {
 /// Fails if the tuner helps nobody: `off` is without any tuner.
 #[test]
 fn live_lab_with_the_tuner_a_sync_and_an_echo_take_less_than_half() {
-    let started = Instant::now();
-    let folder = tempfile::tempdir().unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_latebound"))
-        .args(["lab", "run", "--kernel", "debian:6.12-rt", "--clock", "instructions", "--timeout", "600s"])
-        .args(["--disk", "64MiB", "--memory", "1GiB", "--", "exec", "/bin/bash"])
-        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/guest/benefit.sh"))
-        .arg(env!("CARGO_BIN_EXE_latebound"))
-        .current_dir(folder.path())
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let all = format!("{said}\n{}", String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{all}");
+    let (said, _) = in_guest(
+        &[BY_INSTRUCTIONS, &["--disk", "64MiB", "--memory", "1GiB"]].concat(),
+        [Path::new("/bin/bash"), &guest_file("benefit.sh"), Path::new(env!("CARGO_BIN_EXE_latebound"))],
+    );
     let mut documents = serde_json::Deserializer::from_str(&said).into_iter::<Value>();
     for (name, least) in [("fsync", 5e6), ("echo", 2e6)] {
         let trial = documents.next().unwrap().unwrap();
@@ -134,7 +104,6 @@ fn live_lab_with_the_tuner_a_sync_and_an_echo_take_less_than_half() {
         eprintln!("{name}: {off} ns off, {tuned} ns tuned");
         assert!(off > least && tuned < off / 2.0, "{name}: {off} {tuned}");
     }
-    eprintln!("{:.1} s", started.elapsed().as_secs_f64());
 }
 
 struct Tuner {

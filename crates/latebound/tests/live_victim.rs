@@ -9,6 +9,7 @@
     reason = "a test that cannot go on ends, and says what it saw"
 )]
 
+mod guest_job;
 mod victims;
 
 use std::path::Path;
@@ -17,24 +18,17 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use guest_job::in_guest;
 use victims::{Messages, PRIORITY, Victim};
 
 #[test]
 fn live_lab_record_and_prove_add_less_than_1_ms_to_a_victim() {
-    let started = Instant::now();
-    let folder = tempfile::tempdir().unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_latebound"))
-        .args(["lab", "run", "--kernel", "debian:6.12-rt", "--clock", "instructions", "--timeout", "300s"])
-        .args(["--", "exec"])
-        .arg(std::env::current_exe().unwrap())
-        .args(["--ignored", "--nocapture", "--test-threads=1", "guest_"])
-        .current_dir(folder.path())
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
+    let own = std::env::current_exe().unwrap();
+    let (said, _) = in_guest(
+        &["--kernel", "debian:6.12-rt", "--clock", "instructions", "--timeout", "300s"],
+        [own.to_str().unwrap(), "--ignored", "--nocapture", "--test-threads=1", "guest_"],
+    );
     assert!(said.contains("1 passed"), "{said}");
-    eprintln!("{:.1} s\n{said}", started.elapsed().as_secs_f64());
 }
 
 /// What a victim met beside a load of many switches while something was done, from before it began until it ended.

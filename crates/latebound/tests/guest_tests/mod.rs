@@ -1,19 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests of a test program that run in a guest which it boots itself.
 
-use std::process::Command;
+#[path = "../guest_job/mod.rs"]
+mod guest_job;
+
+use guest_job::in_guest;
 
 /// Runs a shell script in a guest of this kernel, whose clock is its instructions: it is to run so many tests, and all of them pass.
 pub(crate) fn pass_in_guest(kernel: &str, timeout: &str, script: &str, tests: usize) {
-    let folder = tempfile::tempdir().unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_latebound"))
-        .args(["lab", "run", "--kernel", kernel, "--clock", "instructions", "--timeout", timeout, "--"])
-        .args(["exec", "sh", "-c", script])
-        .current_dir(folder.path())
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    println!("{said}");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let options = ["--kernel", kernel, "--clock", "instructions", "--timeout", timeout];
+    let (said, _) = in_guest(&options, ["sh", "-c", script]);
     assert!(said.contains(&format!("{tests} passed")), "{said}");
 }

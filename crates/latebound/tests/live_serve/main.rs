@@ -12,6 +12,8 @@ mod alerts;
 mod authority;
 #[path = "../control_group/mod.rs"]
 mod control_group;
+#[path = "../guest_job/mod.rs"]
+mod guest_job;
 mod guide;
 #[path = "../killed/mod.rs"]
 mod killed;

@@ -4,6 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::guest_job::in_guest;
+
 fn packaged(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/systemd").join(name)
 }
@@ -32,21 +34,12 @@ fn the_exposure_of_the_services_is_2_5_at_most_by_systemd() {
 
 #[test]
 fn live_lab_the_unit_of_serve_lets_it_observe_answer_and_write() {
-    let folder = tempfile::tempdir().unwrap();
-    let tree = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let output = Command::new(env!("CARGO_BIN_EXE_latebound"))
-        .args(["lab", "run", "--kernel", "debian:6.12-rt", "--timeout", "600s"])
-        .args(["--append", "latebound_first=1", "--", "exec", "sh"])
-        .arg(tree.join("tests/guest/serve.sh"))
-        .arg(env!("CARGO_BIN_EXE_latebound"))
-        .args([unit(), packaged("measure.conf")])
-        .args(["latebound-push.service", "latebound-compact.service"].map(packaged))
-        .current_dir(folder.path())
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let all = format!("{said}\n{}", String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{all}");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/guest/serve.sh");
+    let mut job = vec![PathBuf::from("sh"), script, env!("CARGO_BIN_EXE_latebound").into(), unit()];
+    job.extend(["measure.conf", "latebound-push.service", "latebound-compact.service"].map(packaged));
+    let options = ["--kernel", "debian:6.12-rt", "--timeout", "600s", "--append", "latebound_first=1"];
+    let (said, beside) = in_guest(&options, job);
+    let all = format!("{said}\n{beside}");
     // Nothing is kept of the three that the unit gives.
     let threads: Vec<&str> = said.lines().filter(|line| line.starts_with("Name: ")).collect();
     assert!(threads.len() >= 2, "{all}");
