@@ -84,6 +84,7 @@ test  zstd              unpacks the lab's stock kernels, which boot faster so
 bench bpfcc-tools       offwaketime, to compare with
 bench bpftool           the run times of BPF programs
 bench bpftrace          the overhead to compare with
+bench btrfs-progs       makes file systems to sync
 bench iputils-ping      echo requests over loopback, a load
 bench jackd2            a real-time server, whose client is explained
 bench libjack-jackd2-dev builds its client
@@ -93,6 +94,7 @@ bench python3           runs the comparisons
 bench rtla              timerlat, to compare with
 bench rt-tests          cyclictest, to compare with, and hackbench, the load
 bench trace-cmd         the reader of traces to compare with
+bench xfsprogs          makes file systems to sync
 TABLE
 }
 
