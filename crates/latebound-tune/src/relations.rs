@@ -145,6 +145,21 @@ impl Relations {
         self.end_list(BY_TASK, self.tasks.get(&task).copied())
     }
 
+    /// A task waits for nothing any more, but for these objects. One step for each relation of it. Returns how many relations ended.
+    pub fn end_task_besides(&mut self, task: Tid, stays: impl Fn(Object) -> bool) -> usize {
+        let mut slot = self.tasks.get(&task).copied().unwrap_or(NONE);
+        let mut ended = 0;
+        while slot != NONE {
+            let Slot { relation, links } = self.slots[slot as usize];
+            if !stays(relation.object) {
+                self.remove(slot);
+                ended += 1;
+            }
+            slot = links[BY_TASK].after;
+        }
+        ended
+    }
+
     /// A kernel thread is gone, or is no longer the one that does this work. Returns how many relations it had.
     pub fn end_thread(&mut self, thread: Tid) -> usize {
         let ended = self.end_list(BY_THREAD, self.threads.get(&thread).copied());

@@ -94,6 +94,9 @@ const MOST_HOLDS: u64 = 10;
 /// The same where tasks cannot go on meanwhile, directly or over a kernel thread: each reaction to such a wait makes it longer.
 const MOST_HOLDS_BLOCKED: u64 = 100;
 
+/// Whose waits end together: all of an object that was done, or those of one task that left it.
+type Waits = (Object, Option<Tid>);
+
 /// What was done of late.
 #[derive(Clone, Copy, Debug)]
 struct Ended {
@@ -113,8 +116,8 @@ pub struct Tuner {
     edges: Edges,
     /// What is done and when it stops to count: who waits again within the hold finds all as it was, and who waits now and then
     /// counts between two waits.
-    lingering: BTreeMap<Object, Nanos>,
-    ended: BTreeMap<Object, Ended>,
+    lingering: BTreeMap<Waits, Nanos>,
+    ended: BTreeMap<Waits, Ended>,
     /// When those that began no more are forgotten.
     forget_at: Nanos,
     /// Who could not go on without this thread in the object's life before and asks for it again, and until when that counts as it did: it
@@ -177,11 +180,15 @@ impl Tuner {
             }
             TunerInput::Gone(tid) => self.gone(tid),
             TunerInput::Begin(relation) => {
-                self.again(relation.object, now);
+                let all_of_it = (relation.object, None);
+                let its_own = (relation.object, Some(relation.task));
+                self.again(all_of_it, now);
+                self.again(its_own, now);
+                self.lingering.remove(&its_own);
                 let key = (relation.thread, relation.object, relation.task);
                 let mut dependency = relation.dependency;
                 // Of another life of the object's name: who waited in that one no longer does.
-                if self.lingering.remove(&relation.object).is_some() {
+                if self.lingering.remove(&all_of_it).is_some() {
                     let was_hard = |was: &Relation| was.dependency == Dependency::Hard;
                     if dependency == Dependency::Soft
                         && self.relations.get(key.0, key.1, key.2).is_some_and(was_hard)
@@ -196,7 +203,11 @@ impl Tuner {
                 }
                 self.begin(Relation { dependency, ..relation });
             }
-            TunerInput::Done(object) => self.linger(object, now),
+            TunerInput::Done(object) => self.linger((object, None), now),
+            // A task waits no more, since the hold. A thread that waits for others may have to wait again as soon as they do.
+            TunerInput::Left(object, task) if self.roster.get(task).is_some() => {
+                self.linger((object, Some(task)), now);
+            }
             TunerInput::Left(object, task) => {
                 self.relations.end_object_of(object, task);
             }
@@ -464,40 +475,50 @@ impl Tuner {
         });
     }
 
-    fn linger(&mut self, object: Object, now: Nanos) {
+    /// How long what ended lingers at least. Who left was held by the probe already.
+    fn least(&self, (_, task): Waits) -> Nanos {
+        task.map_or(self.config.limits.hold.0, |_| Nanos::ZERO)
+    }
+
+    fn linger(&mut self, waits: Waits, now: Nanos) {
+        let (object, least) = (waits.0, self.least(waits));
         if !self.relations.has_object(object) {
             return;
         }
-        let hold = self.config.limits.hold.0;
         let ended =
-            self.ended.entry(object).or_insert(Ended { at: None, lingers: hold, most_holds: MOST_HOLDS });
+            self.ended.entry(waits).or_insert(Ended { at: None, lingers: least, most_holds: MOST_HOLDS });
         let is_blocking = |one: &Relation| one.dependency == Dependency::Hard || one.inherited;
         ended.most_holds = match self.relations.of_object(object).any(is_blocking) {
             true => MOST_HOLDS_BLOCKED,
             false => MOST_HOLDS,
         };
         ended.at = Some(now);
-        self.lingering.insert(object, now + ended.lingers);
+        self.lingering.insert(waits, now + ended.lingers);
     }
 
     /// What was done begins again. Where that is always as soon, it lingers twice as long from now on: a thread that falls back between one
-    /// wait and the next costs changes, and each wait the time of a reaction.
-    fn again(&mut self, object: Object, now: Nanos) {
-        let lowest = self.config.limits.hold.0;
-        let Some(ended) = self.ended.get_mut(&object) else { return };
+    /// wait and the next costs changes, and each wait the time of a reaction. A few short pauses in a row leave it long: one sync queues the same
+    /// item several times, and the next one only after its period.
+    fn again(&mut self, waits: Waits, now: Nanos) {
+        let least = self.least(waits);
+        let Some(ended) = self.ended.get_mut(&waits) else { return };
         if let Some(at) = ended.at.take() {
             let twice = Nanos(now.saturating_sub(at).0.saturating_mul(2));
-            let most = lowest.0.saturating_mul(ended.most_holds);
-            ended.lingers = if twice.0 <= most { twice.max(lowest) } else { lowest };
+            let most = self.config.limits.hold.0.0.saturating_mul(ended.most_holds);
+            let shorter = Nanos(ended.lingers.0 - ended.lingers.0 / 8);
+            ended.lingers = if twice.0 <= most { twice.max(shorter).max(least) } else { least };
         }
     }
 
     fn fade(&mut self, now: Nanos) {
-        let over: Vec<Object> =
-            self.lingering.iter().filter(|&(_, &until)| until <= now).map(|(&object, _)| object).collect();
-        for object in over {
-            self.lingering.remove(&object);
-            self.relations.end_object(object);
+        let over: Vec<Waits> =
+            self.lingering.iter().filter(|&(_, &until)| until <= now).map(|(&waits, _)| waits).collect();
+        for waits in over {
+            self.lingering.remove(&waits);
+            match waits {
+                (object, Some(task)) => self.relations.end_object_of(object, task),
+                (object, None) => self.relations.end_object(object),
+            };
         }
         if self.forget_at <= now {
             let hold = self.config.limits.hold.0.0;
@@ -559,7 +580,12 @@ impl Tuner {
                 // What it waits for itself; this changes who waits for others, and not with what those wait.
                 match self.inherited(thread) {
                     Some(priority) => self.relations.task_priority(thread, priority),
-                    None => self.relations.end_task(thread),
+                    // What it had done for them it may ask for as soon as they wait again.
+                    None => {
+                        let lingers = |object, of| self.lingering.contains_key(&(object, of));
+                        let stays = |object| lingers(object, None) || lingers(object, Some(thread));
+                        self.relations.end_task_besides(thread, stays)
+                    }
                 };
                 self.donations.insert(thread);
                 self.decide(thread, now);

@@ -150,6 +150,55 @@ fn periodic_waits_are_held_up_to_ten_holds_and_if_blocked_a_hundred() {
     assert_eq!([8, 60, 500, 510].map(|apart| changes(apart, true)), [1, 3, 3, 40]);
 }
 
+/// Four runs of an item 1 ms apart, each 50 ms.
+#[test]
+fn waits_in_bursts_are_held_from_one_burst_to_the_next() {
+    let mut tuner = tuner("", &[(7, "kworker/u8:1", 0)]);
+    let mut steps = Vec::new();
+    for ms in 1..=1000 {
+        match ms % 50 {
+            1 | 3 | 5 | 7 => tuner.input(waits(7, 1, 20, 60), at(ms)),
+            2 | 4 | 6 | 8 => tuner.input(TunerInput::Done(object(1)), at(ms)),
+            _ => {}
+        }
+        steps.extend(changed(&mut tuner, ms).into_iter().map(|(_, rank)| (ms, rank)));
+    }
+    assert_eq!(steps, [(1, 48), (18, 0), (51, 48)]);
+    // The last one was done at 958. Of 86 ms three pauses left seven eighths each: 57.6, and a poll is each millisecond.
+    let lasts = (959..).find(|&ms| !changed(&mut tuner, ms).is_empty()).unwrap();
+    assert_eq!(lasts, 958 + 58);
+}
+
+/// A sync each 50 ms: the task is blocked on the journal's thread, and that one waits for the disk, which it leaves at the end of the probe's hold.
+#[test]
+fn what_a_thread_waits_for_is_held_as_long_as_those_that_wait_for_it() {
+    let mut tuner = tuner("", &[(7, "jbd2/vda-8", 0), (9, "irq/9-vda", 50)]);
+    let mut steps = Vec::new();
+    for ms in 1..=1000 {
+        match ms % 50 {
+            1 => {
+                let TunerInput::Begin(commit) = waits(7, 1, 20, 60) else { unreachable!() };
+                let commit = Relation { dependency: Dependency::Hard, ..commit };
+                tuner.input(TunerInput::Begin(commit), at(ms));
+            }
+            2 => tuner.input(waits(9, 2, 7, 60), at(ms)),
+            4 => tuner.input(TunerInput::Done(object(1)), at(ms)),
+            13 => tuner.input(TunerInput::Left(object(2), Tid(7)), at(ms)),
+            _ => {}
+        }
+        steps.extend(changed(&mut tuner, ms).into_iter().map(|(thread, rank)| (ms, thread, rank)));
+    }
+    // The first pauses are met unprepared.
+    assert_eq!(steps, [(1, 7, 60), (2, 9, 60), (13, 9, 50), (14, 7, 0), (51, 7, 60), (52, 9, 60)]);
+    // Without the task all falls back: 94 ms after the journal's thread was done, and 78 ms after the disk was left.
+    let (mut last, mut fell) = (1000, Vec::new());
+    while tuner.next().is_some() {
+        last += 1;
+        fell.extend(changed(&mut tuner, last).into_iter().map(|(thread, rank)| (last, thread, rank)));
+    }
+    assert_eq!(fell, [(963 + 78, 9, 50), (954 + 94, 7, 0)]);
+}
+
 #[test]
 fn an_interrupt_thread_goes_below_its_default_only_where_allowed() {
     let mut careful = tuner("policy = \"pip\"", &[(7, "irq/9-sda", 50)]);
