@@ -31,12 +31,12 @@ const SOON: Duration = Duration::from_secs(1);
 const BY_INSTRUCTIONS: &[&str] =
     &["--kernel", "debian:6.12-rt", "--clock", "instructions", "--timeout", "600s"];
 
-/// Boots a guest with a disk, and runs those of the tests below in it that are named so. What they printed.
+/// Boots a guest with a disk, and runs those of the tests below in it that are named so, without the trial's. What they printed.
 fn tests_in_guest(tests: &str, rounds: u32, timeout: &str) -> String {
     let options = ["--kernel", "debian:6.12-rt", "--emulate", "--disk", "64MiB", "--timeout", timeout];
     let (own, rounds) = (std::env::current_exe().unwrap(), format!("LATEBOUND_KILLS={rounds}"));
-    let job = ["env", &rounds, own.to_str().unwrap(), "--ignored", "--nocapture", "--test-threads=1", tests];
-    in_guest(&options, job).0
+    let how = ["--ignored", "--nocapture", "--test-threads=1", "--skip", "guest_prove", tests];
+    in_guest(&options, ["env", &rounds, own.to_str().unwrap()].into_iter().chain(how)).0
 }
 
 /// One of the files that are run in a guest.
@@ -45,11 +45,11 @@ fn guest_file(name: &str) -> PathBuf {
 }
 
 #[test]
-fn live_lab_tune_restores_priorities_proves_and_raises_for_blocked_tasks() {
+fn live_lab_tune_restores_priorities_and_raises_for_blocked_tasks() {
     let rounds = std::env::var("LATEBOUND_KILLS").map_or(6, |text| text.parse().unwrap());
     let timeout = format!("{}s", 600 + rounds * 15);
     let said = tests_in_guest("guest_", rounds, &timeout);
-    assert!(said.contains(&format!("{rounds} kills")) && said.contains("6 passed"), "{said}");
+    assert!(said.contains(&format!("{rounds} kills")) && said.contains("5 passed"), "{said}");
 }
 
 /// By instructions, so that no time that a service manager waits for depends on what else the host does.
@@ -86,13 +86,20 @@ fn live_lab_the_service_unit_lets_the_tuner_work_and_gives_all_back() {
     );
 }
 
-/// Fails if the tuner helps nobody: `off` is without any tuner.
+/// Fails if the tuner helps nobody: `off` is without any tuner. A trial lasts as long as it is told to, so it is by instructions: with the host's
+/// clock its tasks may not have begun when it ends.
 #[test]
 fn live_lab_with_the_tuner_a_sync_and_an_echo_take_less_than_half() {
-    let (said, _) = in_guest(
+    let (said, beside) = in_guest(
         &[BY_INSTRUCTIONS, &["--disk", "64MiB", "--memory", "1GiB"]].concat(),
-        [Path::new("/bin/bash"), &guest_file("benefit.sh"), Path::new(env!("CARGO_BIN_EXE_latebound"))],
+        [
+            Path::new("/bin/bash"),
+            &guest_file("benefit.sh"),
+            Path::new(env!("CARGO_BIN_EXE_latebound")),
+            &std::env::current_exe().unwrap(),
+        ],
     );
+    assert!(beside.contains("1 passed"), "{beside}");
     let mut documents = serde_json::Deserializer::from_str(&said).into_iter::<Value>();
     for (name, least) in [("fsync", 5e6), ("echo", 2e6)] {
         let trial = documents.next().unwrap().unwrap();
@@ -338,7 +345,7 @@ fn a_journal_that_is_removed(folder: &Path, ready: &UnixDatagram, were: &Priorit
 }
 
 #[test]
-#[ignore = "runs in the guest that the first test boots"]
+#[ignore = "runs in the guest of the sync and the echo"]
 fn guest_prove_times_the_tasks_of_its_command_under_each_policy() {
     let folder = Path::new("/run/tune-trial");
     let disk = mounted_below(folder);

@@ -4,7 +4,9 @@
 # Two small experiments on the kernel as it comes, without the tuner and with it as it comes; a line of JSON each on standard output. In
 # both a task (60) waits for a kernel thread of ordinary priority, behind a task (40) that computes 9 ms of each 10.
 #
-# bash benefit.sh LATEBOUND
+# Then the test program's own test of a trial, on the same disk, made anew; what it prints goes to standard error.
+#
+# bash benefit.sh LATEBOUND TESTS
 set -e
 # A guest without work lets its time run, and a wait for the emulated disk would take what it likes.
 chrt --idle 0 sh -c 'while :; do :; done' &
@@ -21,3 +23,5 @@ for high in write:name=high,priority=60,bytes=4KiB,period=50ms,file=1MiB,fsync e
         -- ./binary tune tasks --folder disk --duration 60s $high $low
     echo
 done
+umount disk
+"$2" --ignored --nocapture --exact guest_prove_times_the_tasks_of_its_command_under_each_policy >&2
