@@ -75,7 +75,7 @@ one() {
     if [ "$status" -ne 0 ]; then
         # What failed, where it is named and all of it touches a kernel. A log has the lines of tests in guests as well: only the
         # program's own tests count.
-        sed -n 's/^test \(.*\) \.\.\. FAILED$/\1/p' "$log" | grep -xFf <(tests "$folder" "$1" 2>/dev/null) >"$log.names" || :
+        sed -n 's/^test \(.*[^ ]\) *\.\.\. FAILED$/\1/p' "$log" | grep -xFf <(tests "$folder" "$1" 2>/dev/null) >"$log.names" || :
         if [ -s "$log.names" ] && ! grep -qvE '(^|::)live_' "$log.names"; then
             while read -r name; do printf '%s\t%s\t%s\t%s\n' "$folder" "$1" "$name" "$log.first"; done <"$log.names" >>"$work/again"
             cp "$log" "$log.first"

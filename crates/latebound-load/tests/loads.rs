@@ -4,56 +4,22 @@
 //! They have a `main` of their own for that, and because loads beside each other would measure each other. They need root
 //! for the real-time hog, which stays on the last CPU.
 
-// This file's own main reports what libtest would.
-#![allow(clippy::print_stdout, clippy::print_stderr)]
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a process of its own says which loads it started, and why one failed"
+)]
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use latebound_load::{LoadDone, LoadProcess, LoadSpec, load_main};
 use latebound_model::{CpuSet, Mechanism, Nanos, Quantity};
+use libtest_mimic::{Arguments, Trial};
 
 /// The first argument of the process that starts a load and is then killed.
 const PARENT: &str = "__parent";
-
-const TESTS: &[(&str, fn())] = &[
-    ("every_load_ends_by_itself_and_counts_its_work", every_load_ends_by_itself_and_counts_its_work),
-    ("a_stop_ends_a_load_early_with_what_it_did", a_stop_ends_a_load_early_with_what_it_did),
-    ("a_load_that_is_dropped_is_gone", a_load_that_is_dropped_is_gone),
-    ("a_load_dies_with_the_process_that_started_it", a_load_dies_with_the_process_that_started_it),
-    ("ipc_keeps_to_the_rate_that_it_is_given", ipc_keeps_to_the_rate_that_it_is_given),
-    (
-        "ipc_without_a_rate_times_messages_from_their_sending",
-        ipc_without_a_rate_times_messages_from_their_sending,
-    ),
-    ("transactions_are_timed_and_their_books_balance", transactions_are_timed_and_their_books_balance),
-    (
-        "transactions_of_a_real_postgres_are_timed_each_and_nothing_is_left",
-        transactions_of_a_real_postgres_are_timed_each_and_nothing_is_left,
-    ),
-    (
-        "messages_between_two_namespaces_leave_the_network_of_the_host_alone",
-        messages_between_two_namespaces_leave_the_network_of_the_host_alone,
-    ),
-    ("computing_threads_time_their_steps", computing_threads_time_their_steps),
-    ("messages_over_the_network_are_timed_both_ways", messages_over_the_network_are_timed_both_ways),
-    ("a_hog_is_busy_for_its_part_of_each_period", a_hog_is_busy_for_its_part_of_each_period),
-    (
-        "a_load_has_begun_when_all_of_its_threads_are_there",
-        a_load_has_begun_when_all_of_its_threads_are_there,
-    ),
-    ("io_has_no_file_that_anybody_could_find", io_has_no_file_that_anybody_could_find),
-    ("loads_of_root_run_as_a_user_that_owns_nothing", loads_of_root_run_as_a_user_that_owns_nothing),
-    ("a_database_is_out_of_reach_of_other_users", a_database_is_out_of_reach_of_other_users),
-    ("a_folder_that_is_moved_away_leads_root_nowhere", a_folder_that_is_moved_away_leads_root_nowhere),
-    ("a_killed_database_leaves_no_folder", a_killed_database_leaves_no_folder),
-    ("a_command_is_ended_with_all_that_it_started", a_command_is_ended_with_all_that_it_started),
-    ("a_failure_is_reported_with_what_to_type", a_failure_is_reported_with_what_to_type),
-    ("a_load_stays_on_its_cpus", a_load_stays_on_its_cpus),
-    ("the_two_ends_of_a_network_stay_on_their_cpus", the_two_ends_of_a_network_stay_on_their_cpus),
-];
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);
@@ -68,18 +34,42 @@ fn main() -> ExitCode {
         Some(first) if first == PARENT => return parent(),
         _ => {}
     }
-    // As libtest does: words that are no options choose the tests whose names contain one of them.
-    let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
-    let mut failed = 0;
-    for (name, test) in TESTS {
-        if !words.is_empty() && !words.iter().any(|word| name.contains(word.as_str())) {
-            continue;
-        }
-        let passed = catch_unwind(AssertUnwindSafe(test)).is_ok();
-        println!("test {name} ... {}", if passed { "ok" } else { "FAILED" });
-        failed += u32::from(!passed);
+    // The name of a function is all that its test is called, behind the word of the live tests.
+    macro_rules! tests {
+        ($($name:ident,)*) => {
+            vec![$(Trial::test(concat!("live_", stringify!($name)), || {
+                $name();
+                Ok(())
+            })),*]
+        };
     }
-    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    let tests = tests![
+        every_load_ends_by_itself_and_counts_its_work,
+        a_stop_ends_a_load_early_with_what_it_did,
+        a_load_that_is_dropped_is_gone,
+        a_load_dies_with_the_process_that_started_it,
+        ipc_keeps_to_the_rate_that_it_is_given,
+        ipc_without_a_rate_times_messages_from_their_sending,
+        transactions_are_timed_and_their_books_balance,
+        transactions_of_a_real_postgres_are_timed_and_nothing_is_left,
+        messages_between_two_namespaces_leave_the_hosts_network_alone,
+        computing_threads_time_their_steps,
+        messages_over_the_network_are_timed_both_ways,
+        a_hog_is_busy_for_its_part_of_each_period,
+        a_load_has_begun_when_all_of_its_threads_are_there,
+        io_has_no_file_that_anybody_could_find,
+        loads_of_root_run_as_a_user_that_owns_nothing,
+        a_database_is_out_of_reach_of_other_users,
+        a_folder_that_is_moved_away_leads_root_nowhere,
+        a_killed_database_leaves_no_folder,
+        a_command_is_ended_with_all_that_it_started,
+        a_failure_is_reported_with_what_to_type,
+        a_load_stays_on_its_cpus,
+        the_two_ends_of_a_network_stay_on_their_cpus,
+    ];
+    // One after another, whatever was asked for.
+    let arguments = Arguments { test_threads: Some(1), ..Arguments::from_args() };
+    libtest_mimic::run(&arguments, tests).exit_code()
 }
 
 fn this_binary() -> PathBuf {
@@ -176,7 +166,9 @@ fn every_load_ends_by_itself_and_counts_its_work() {
 }
 
 fn a_stop_ends_a_load_early_with_what_it_did() {
-    for text in ["cpu", "ipc:rate=2000", "timer", "fork", "memory", "rt-hog:busy=100us,period=10s"] {
+    for text in
+        ["cpu", "ipc:rate=2000", "timer", "fork", "memory", "rt-hog:busy=100us,period=10s"]
+    {
         let mut load = start(&text.parse().expect(text), Nanos::from_secs(120));
         wait_until(text, || load.has_begun());
         std::thread::sleep(Duration::from_millis(150));
@@ -327,7 +319,7 @@ fn transactions_are_timed_and_their_books_balance() {
     assert!(failed.contains("/nonexistent") && failed.contains("sqlite:path="), "{failed}");
 }
 
-fn transactions_of_a_real_postgres_are_timed_each_and_nothing_is_left() {
+fn transactions_of_a_real_postgres_are_timed_and_nothing_is_left() {
     let scratch = tempfile::tempdir().expect("a scratch folder");
     let text = format!("pgbench:clients=2,rate=200,path={}", scratch.path().display());
     let mut load = start(&text.parse().expect("a load"), Nanos::from_secs(30));
@@ -347,7 +339,7 @@ fn transactions_of_a_real_postgres_are_timed_each_and_nothing_is_left() {
     assert!(processes_with(&format!("{}", scratch.path().display())).is_empty());
 }
 
-fn messages_between_two_namespaces_leave_the_network_of_the_host_alone() {
+fn messages_between_two_namespaces_leave_the_hosts_network_alone() {
     let devices = || std::fs::read_to_string("/proc/net/dev").expect("devices").lines().count();
     let before = devices();
     let mut load = start(&"udp:rate=1000,over=veth".parse().expect("a load"), Nanos::from_secs(20));
