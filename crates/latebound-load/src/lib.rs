@@ -25,6 +25,7 @@ mod process;
 mod run;
 mod simple;
 mod spec;
+mod spinlock;
 mod sqlite;
 mod user;
 mod veth;

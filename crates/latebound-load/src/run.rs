@@ -9,7 +9,7 @@ use latebound_syscall::sched;
 use crate::deadline::Deadline;
 use crate::spec::LoadSpec;
 use crate::work::{Begun, LoadDone};
-use crate::{command, io, ipc, net, pgbench, simple, sqlite, user};
+use crate::{command, io, ipc, net, pgbench, simple, spinlock, sqlite, user};
 
 /// Runs a load on these CPUs (all, where none is named) until so much time has passed or the process is asked to
 /// stop. It is meant for a process that does nothing else: it changes the affinity of the calling thread, and
@@ -34,6 +34,7 @@ pub(crate) fn run_load(spec: &LoadSpec, duration: Nanos, cpus: &CpuSet, begun: B
         LoadSpec::RtHog { .. } => user::give_up_all_but_scheduling(),
         LoadSpec::Cpu { .. }
         | LoadSpec::Ipc { .. }
+        | LoadSpec::Spinlock { .. }
         | LoadSpec::Timer { .. }
         | LoadSpec::Fork { .. }
         | LoadSpec::Memory { .. } => user::give_up_root(),
@@ -72,6 +73,10 @@ pub(crate) fn run_load(spec: &LoadSpec, duration: Nanos, cpus: &CpuSet, begun: B
         LoadSpec::Pgbench { clients, rate, scale, path } => {
             pgbench::run(*clients, *rate, *scale, path, until, begun)
         }
+        LoadSpec::Spinlock { threads, held, between, faults } => {
+            let sections = spinlock::Sections { held: *held, between: *between, faults: *faults };
+            spinlock::run(sections, *threads, until, begun)
+        }
         LoadSpec::Timer { threads, period } => simple::timer(*threads, *period, until, begun),
         LoadSpec::Fork { workers } => simple::fork(*workers, until, begun),
         LoadSpec::Io { path, size } => io::run(path, *size, until, begun),
@@ -96,10 +101,14 @@ pub(crate) fn run_load(spec: &LoadSpec, duration: Nanos, cpus: &CpuSet, begun: B
         offered: work.offered,
     };
     let series = work.latency.map(|latency| operations(&throughput, latency));
+    let execution = work.execution.map(|(what, execution)| {
+        let subject = Subject { name: format!("{} {what}", load.name), task: None, cpu: None };
+        Series::new(Mechanism::Operation, Quantity::Execution, subject, Evidence::User, execution)
+    });
     load.done = Some(work.done);
     load.unit = work.unit.to_owned();
     load.error = work.error.or_else(|| nothing_done(&throughput).filter(|_| until.elapsed() >= duration));
-    LoadDone { load, throughput: Some(throughput), series: series.into_iter().collect() }
+    LoadDone { load, throughput: Some(throughput), series: series.into_iter().chain(execution).collect() }
 }
 
 /// A load that has done nothing in all of its time was no load: making its connections, say, took longer.

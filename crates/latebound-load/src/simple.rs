@@ -15,7 +15,13 @@ use crate::work::{Begun, Work};
 
 /// Runs so many threads of one kind; the sum of what they did, and the first thing that failed. Calls `begun` when they are
 /// started.
-fn threads<F>(name: &str, count: u32, unit: &'static str, begun: Begun<'_>, body: F) -> Result<Work, String>
+pub(crate) fn threads<F>(
+    name: &str,
+    count: u32,
+    unit: &'static str,
+    begun: Begun<'_>,
+    body: F,
+) -> Result<Work, String>
 where
     F: Fn(u32) -> (u64, Result<(), String>) + Sync,
 {
@@ -60,6 +66,16 @@ pub(crate) fn pin(cpu: Cpu, allowed: &CpuSet) -> Result<(), String> {
         .map_err(|error| format!("cannot be pinned to CPU {cpu} ({error}); choose from {allowed}"))
 }
 
+/// So many steps of a random number generator, from a state that is not 0.
+pub(crate) fn steps(mut state: u64, count: u32) -> u64 {
+    for _ in 0..count {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+    }
+    std::hint::black_box(state)
+}
+
 /// Computes, on one CPU or on all; a unit is a thousand steps of a random number generator, timed from its begin to its end:
 /// what took the CPU away from it shows.
 pub(crate) fn cpu(
@@ -78,12 +94,7 @@ pub(crate) fn cpu(
         let (mut state, mut took) = (u64::from(index) + 1, Histogram::new());
         let mut begun = clock::now();
         while !until.over() {
-            for _ in 0..1_000 {
-                state ^= state << 13;
-                state ^= state >> 7;
-                state ^= state << 17;
-            }
-            std::hint::black_box(state);
+            state = steps(state, 1_000);
             let now = clock::now();
             took.record(now.saturating_sub(begun));
             begun = now;

@@ -32,6 +32,10 @@ pub(crate) const USAGE: &[(&str, &str)] = &[
         "pgbench",
         "clients=1,rate=N transactions a second (default: as fast as possible),scale=1,path=/tmp; needs PostgreSQL",
     ),
+    (
+        "spinlock",
+        "threads=N (default: two for each CPU),held=100,between=400 steps of computing,faults=off|on (a page fault while held)",
+    ),
     ("timer", "threads=50,period=1ms"),
     ("fork", "workers=1"),
     ("io", "path=/tmp,size=16MiB"),
@@ -118,6 +122,17 @@ pub enum LoadSpec {
         scale: u32,
         /// The folder in which the database has its own.
         path: PathBuf,
+    },
+    /// Threads that share one spin lock of user space.
+    Spinlock {
+        /// How many; `None` for two for each CPU.
+        threads: Option<u32>,
+        /// Steps of computing while the lock is held.
+        held: u32,
+        /// Steps of computing between two critical sections of one thread.
+        between: u32,
+        /// Whether each critical section has a minor page fault.
+        faults: bool,
     },
     /// Threads that sleep for short times.
     Timer {
@@ -312,6 +327,15 @@ impl<'a> Options<'a> {
         Ok(self.number(option, range)?.and_then(|number| u32::try_from(number).ok()))
     }
 
+    /// On or off, off where it is not given.
+    fn switch(&mut self, option: &str) -> Result<bool, ParseLoadError> {
+        match self.take(option) {
+            None | Some("off") => Ok(false),
+            Some("on") => Ok(true),
+            Some(other) => Err(self.bad(option, other, "write on or off")),
+        }
+    }
+
     fn time(&mut self, option: &str, default: Nanos, lowest: Nanos) -> Result<Nanos, ParseLoadError> {
         let Some(value) = self.take(option) else { return Ok(default) };
         let time: Nanos = value.parse().map_err(|why| self.bad(option, value, why))?;
@@ -384,6 +408,10 @@ fn size_text(size: u64) -> String {
     format!("{}{unit}", size >> shift)
 }
 
+const fn on_or_off(is_on: bool) -> &'static str {
+    if is_on { "on" } else { "off" }
+}
+
 fn time_text(time: Nanos) -> String {
     match time.0 {
         ns if ns % 1_000_000 == 0 => format!("{}ms", ns / 1_000_000),
@@ -426,11 +454,7 @@ impl FromStr for LoadSpec {
             },
             "tcp" => {
                 let (size, rate, mode, over, cpus) = options.network()?;
-                let nagle = match options.take("nagle") {
-                    None | Some("off") => false,
-                    Some("on") => true,
-                    Some(other) => return Err(options.bad("nagle", other, "write on or off")),
-                };
+                let nagle = options.switch("nagle")?;
                 LoadSpec::Tcp { size, rate, mode, over, cpus, nagle }
             }
             "udp" => {
@@ -447,6 +471,12 @@ impl FromStr for LoadSpec {
                 rate: options.number("rate", 1..=1_000_000)?,
                 scale: options.small("scale", 1..=10_000)?.unwrap_or(1),
                 path: options.take("path").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from),
+            },
+            "spinlock" => LoadSpec::Spinlock {
+                threads: options.small("threads", 1..=4_096)?,
+                held: options.small("held", 1..=1_000_000)?.unwrap_or(100),
+                between: options.small("between", 1..=1_000_000)?.unwrap_or(400),
+                faults: options.switch("faults")?,
             },
             "timer" => LoadSpec::Timer {
                 threads: options.small("threads", 1..=4_096)?.unwrap_or(50),
@@ -490,6 +520,7 @@ impl LoadSpec {
             LoadSpec::Udp { .. } => "udp",
             LoadSpec::Sqlite { .. } => "sqlite",
             LoadSpec::Pgbench { .. } => "pgbench",
+            LoadSpec::Spinlock { .. } => "spinlock",
             LoadSpec::Timer { .. } => "timer",
             LoadSpec::Fork { .. } => "fork",
             LoadSpec::Io { .. } => "io",
@@ -529,7 +560,7 @@ impl LoadSpec {
                 parts.extend(rate.map(|rate| format!("rate={rate}")));
                 parts.push(format!("mode={}", mode.name()));
                 if let LoadSpec::Tcp { nagle, .. } = self {
-                    parts.push(format!("nagle={}", if *nagle { "on" } else { "off" }));
+                    parts.push(format!("nagle={}", on_or_off(*nagle)));
                 }
                 if *over == NetPath::Veth {
                     parts.push("over=veth".to_owned());
@@ -546,6 +577,12 @@ impl LoadSpec {
                 parts.extend(rate.map(|rate| format!("rate={rate}")));
                 parts.push(format!("scale={scale}"));
                 parts.push(format!("path={}", path.display()));
+            }
+            LoadSpec::Spinlock { threads, held, between, faults } => {
+                parts.extend(threads.map(|threads| format!("threads={threads}")));
+                parts.push(format!("held={held}"));
+                parts.push(format!("between={between}"));
+                parts.push(format!("faults={}", on_or_off(*faults)));
             }
             LoadSpec::Timer { threads, period } => {
                 parts.push(format!("threads={threads}"));
@@ -607,6 +644,8 @@ mod tests {
             ("udp:cpus = 3 - 3", "udp:size=100,mode=stream,cpus=3-3"),
             ("sqlite:rate=500", "sqlite:clients=1,rate=500,path=/tmp"),
             ("pgbench:clients=4", "pgbench:clients=4,scale=1,path=/tmp"),
+            ("spinlock", "spinlock:held=100,between=400,faults=off"),
+            ("spinlock:threads=4,faults=on", "spinlock:threads=4,held=100,between=400,faults=on"),
             ("timer", "timer:threads=50,period=1ms"),
             ("fork:", "fork:workers=1"),
             ("io:size=1048576B", "io:path=/tmp,size=1MiB"),
@@ -621,7 +660,7 @@ mod tests {
         for (text, expected) in [
             (
                 "",
-                "write one of cpu, rt-hog, ipc, tcp, udp, sqlite, pgbench, timer, fork, io, memory, or pass a command",
+                "write one of cpu, rt-hog, ipc, tcp, udp, sqlite, pgbench, spinlock, timer, fork, io, memory, or pass a command",
             ),
             ("ping", "\"ping\" is not a load"),
             ("ipc:size=3", "ipc:groups=1,rate=N"),
@@ -640,6 +679,7 @@ mod tests {
             ("rt-hog:busy=2ms,period=1ms", "longer than the period of 1ms"),
             ("rt-hog:policy=other", "write fifo or rr"),
             ("rt-hog:period=1us", "from 10.0 us to 1h"),
+            ("spinlock:faults=yes", "write on or off"),
             ("io:size=16MB", "for example 16MiB"),
             ("memory:size=1KiB", "from 64KiB"),
         ] {
@@ -671,6 +711,7 @@ mod tests {
                 LoadSpec::Udp { size: n + 8, rate: None, mode: NetMode::PingPong, over: NetPath::Veth, cpus: ends },
                 LoadSpec::Sqlite { clients: n, rate, path: PathBuf::from("/var/tmp") },
                 LoadSpec::Pgbench { clients: n.min(90), rate, scale: n, path: PathBuf::from("/var/tmp") },
+                LoadSpec::Spinlock { threads: cpu.map(|cpu| cpu + 1), held: n, between: n * 7, faults: n % 2 == 0 },
                 LoadSpec::Timer { threads: n, period: Nanos(busy * 10) },
                 LoadSpec::Fork { workers: n },
                 LoadSpec::Io { path: PathBuf::from("/var/tmp"), size: size * 4_096 },

@@ -27,6 +27,8 @@ pub(crate) struct Work {
     pub(crate) error: Option<String>,
     /// How late each operation was done after it was due; after it was begun where nothing was due.
     pub(crate) latency: Option<Histogram>,
+    /// How long something took that only some of the operations had, and what that is called.
+    pub(crate) execution: Option<(&'static str, Histogram)>,
     /// How long it worked, where that is not all of its time: getting ready is no part of its throughput.
     pub(crate) took: Option<Nanos>,
 }
@@ -34,6 +36,6 @@ pub(crate) struct Work {
 impl Work {
     /// Nothing done yet.
     pub(crate) fn of(unit: &'static str) -> Work {
-        Work { done: 0, unit, offered: None, error: None, latency: None, took: None }
+        Work { done: 0, unit, offered: None, error: None, latency: None, execution: None, took: None }
     }
 }

@@ -54,6 +54,7 @@ fn main() -> ExitCode {
         transactions_of_a_real_postgres_are_timed_and_nothing_is_left,
         messages_between_two_namespaces_leave_the_hosts_network_alone,
         computing_threads_time_their_steps,
+        preempted_holders_of_a_spin_lock_are_counted_as_by_the_kernel,
         messages_over_the_network_are_timed_both_ways,
         a_hog_is_busy_for_its_part_of_each_period,
         a_load_has_begun_when_all_of_its_threads_are_there,
@@ -145,7 +146,9 @@ fn every_load_ends_by_itself_and_counts_its_work() {
     let scratch = tempfile::tempdir().expect("a scratch folder");
     let hog = format!("rt-hog:busy=1ms,period=10ms,cpu={}", last_cpu());
     let io = format!("io:path={},size=256KiB", scratch.path().display());
-    for text in ["cpu", &hog, "ipc", "timer:threads=10", "fork", &io, "memory:size=1MiB"] {
+    for text in
+        ["cpu", &hog, "ipc", "spinlock:faults=on", "timer:threads=10", "fork", &io, "memory:size=1MiB"]
+    {
         let spec: LoadSpec = text.parse().expect(text);
         let began = Instant::now();
         let load = start(&spec, Nanos::from_millis(250));
@@ -167,7 +170,7 @@ fn every_load_ends_by_itself_and_counts_its_work() {
 
 fn a_stop_ends_a_load_early_with_what_it_did() {
     for text in
-        ["cpu", "ipc:rate=2000", "timer", "fork", "memory", "rt-hog:busy=100us,period=10s"]
+        ["cpu", "ipc:rate=2000", "spinlock", "timer", "fork", "memory", "rt-hog:busy=100us,period=10s"]
     {
         let mut load = start(&text.parse().expect(text), Nanos::from_secs(120));
         wait_until(text, || load.has_begun());
@@ -361,6 +364,42 @@ fn computing_threads_time_their_steps() {
     let [series] = done.series.as_slice() else { panic!("{:?}", done.series) };
     assert_eq!(series.quantity, Quantity::LatencyNaive);
     assert_eq!(Some(series.histogram.count()), done.load.done);
+}
+
+/// On one CPU with a thread that computes, it is preempted again and again, and it nearly always holds the lock then.
+fn preempted_holders_of_a_spin_lock_are_counted_as_by_the_kernel() {
+    let cpus: CpuSet = last_cpu().to_string().parse().expect("a CPU");
+    let spawn = |text: &str| {
+        let spec = text.parse().expect(text);
+        LoadProcess::spawn(&this_binary(), &spec, Nanos::from_secs(60), &cpus).expect("it starts")
+    };
+    let _beside = spawn("cpu:threads=1");
+    let mut load = spawn("spinlock:threads=1,held=20000,between=1");
+    let pid = load.pid().expect("it runs");
+    let preempted = || {
+        let threads = threads_named(pid, "load-spinlock");
+        let status = std::fs::read_to_string(format!("{}/status", threads.first()?)).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("nonvoluntary_ctxt_switches:"))?;
+        line.trim().parse::<u64>().ok()
+    };
+    wait_until_within(30, "300 preemptions", || preempted().is_some_and(|count| count >= 300));
+    let by_the_kernel = preempted().expect("it runs");
+    load.stop();
+    let done = load.wait().expect("a result");
+    assert_eq!(done.load.error, None);
+    let [sections, held] = done.series.as_slice() else { panic!("{:?}", done.series) };
+    assert_eq!(Some(sections.histogram.count()), done.load.done);
+    assert_eq!(
+        (held.subject.name.as_str(), held.quantity),
+        ("spinlock sections of preempted holders", Quantity::Execution)
+    );
+    let counted = held.histogram.count();
+    // It goes on until it hears of the stop.
+    assert!(
+        counted >= by_the_kernel * 9 / 10 && counted <= by_the_kernel + 100,
+        "{counted} counted, {by_the_kernel} of the kernel"
+    );
+    assert!(held.histogram.max() >= Some(Nanos::from_micros(500)), "{:?}", held.histogram.max());
 }
 
 /// Without a rate nothing is due, so the time from sending is another quantity.

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The system calls that measuring threads and loads make: the clock, scheduling, memory, processes.
+//! The system calls that measuring threads and loads make: the clock, scheduling, memory, processes, restartable sequences.
 //!
 //! Owns the raw interfaces and their safety arguments. Decides nothing: no policy, no defaults, no messages.
 
 pub mod clock;
 pub mod memory;
 pub mod process;
+pub mod rseq;
 pub mod sched;
 
 use std::io;
