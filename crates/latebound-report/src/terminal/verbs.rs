@@ -2,8 +2,8 @@
 //! What each verb prints.
 
 use latebound_model::{
-    Activation, CpuBound, EvidenceLevel, Finding, Histogram, Loss, Mechanism, Missing, Nanos, Run, RungLevel,
-    Series, Severity, ViewKind,
+    Activation, CpuBound, EvidenceLevel, Finding, Histogram, Loss, Mechanism, Missing, Nanos, Quantity, Run,
+    RungLevel, Series, Severity, Throughput, ViewKind,
 };
 
 use super::table::{self, Cell, Column, Line};
@@ -342,7 +342,7 @@ fn cpu_table(w: &mut Writer<'_>, run: &Run, most: usize) -> bool {
 }
 
 /// The wake-ups of each CPU for `measure`: minimum, quantiles, maximum, missed periods, count. One value a period; what one
-/// value a wake-up would have shown stands below where it differs.
+/// value a wake-up would have shown stands below where it differs. What the loads did stands at the end.
 pub fn measure_table(run: &Run, style: &Style) -> String {
     let mut w = Writer::new(style);
     headlines(&mut w, run);
@@ -377,7 +377,32 @@ pub fn measure_table(run: &Run, style: &Style) -> String {
             shown.push(loss);
         }
     }
+    loads(&mut w, run);
     w.finish()
+}
+
+/// What the loads did: how much, how long an operation took, and what only some of the operations had.
+fn loads(w: &mut Writer<'_>, run: &Run) {
+    let operations = || run.series.iter().filter(|series| series.mechanism == Mechanism::Operation);
+    let took = |series: &Series| {
+        let (histogram, tail) = (&series.histogram, Tail::of([series]));
+        let [half, late] = [0.5, 0.99].map(|q| tail.quantile(histogram, q));
+        histogram.max().map(|max| format!(": p50 {half}, p99 {late}, max {max}")).unwrap_or_default()
+    };
+    for Throughput { name, done, duration, offered, .. } in &run.throughput {
+        let rate = (u128::from(*done) * 1_000_000_000).checked_div(duration.0.into());
+        let rate = rate.map(|rate| format!(", {} a second", grouped(rate))).unwrap_or_default();
+        let part = offered
+            .map(|offered| format!(", {} of what was offered", percent((*done).into(), offered.into())));
+        let series = operations().find(|series| series.subject.name == *name);
+        let took = series.map(took).unwrap_or_default();
+        let text = format!("{} {name} in {duration}{rate}{}{took}", grouped(*done), part.unwrap_or_default());
+        w.item(0, (Tone::Soft, "Load:"), 6, [(Tone::Plain, text.as_str())]);
+    }
+    for series in operations().filter(|series| series.quantity == Quantity::Execution) {
+        let text = format!("{} {}{}", grouped(series.histogram.count()), series.subject.name, took(series));
+        w.item(0, (Tone::Soft, "Load:"), 6, [(Tone::Plain, text.as_str())]);
+    }
 }
 
 /// What `doctor` found: the evidence that this system gives, and every finding with value, cost and remedy.
