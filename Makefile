@@ -24,8 +24,12 @@ help: ## Say what there is
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 .PHONY: run
-run: build ## Install what is missing, build, and run `latebound check` on this machine
-	@scripts/run-check.sh $(TARGET)/release/latebound $(ARGS)
+run: packages-build ## Install what is missing, build, and run `latebound check` on this machine
+# A release takes more than twice the processor time, for a smaller and faster binary. Where one was built it is taken.
+	@if [ -x $(TARGET)/release/latebound ]; then profile=release; else profile=first; fi; \
+	echo "latebound: building $(TARGET)/$$profile/latebound; the first time takes some minutes, since its libraries are built too"; \
+	$(CARGO) build --profile $$profile --package latebound; \
+	scripts/run-check.sh $(TARGET)/$$profile/latebound $(ARGS)
 
 .PHONY: build
 build: packages-build ## Build the release binary
