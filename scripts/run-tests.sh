@@ -32,21 +32,30 @@ target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# A line for each test program: the folder that its tests expect to run in, and its path.
+# A line for each test program: the folder that its tests expect to run in, its path, and of what kind it is.
 scripts/with-cargo.sh cargo test --quiet --workspace --no-run --message-format=json-render-diagnostics >"$work/built"
-python3 - "$work/built" "$part" >"$work/programs" <<'PYTHON'
+python3 - "$work/built" "$part" >"$work/kinds" <<'PYTHON'
 import json, os, sys
 for line in open(sys.argv[1]):
     message = json.loads(line)
     if message["reason"] == "compiler-artifact" and message["profile"]["test"] and message["executable"]:
         if sys.argv[2] in message["executable"]:
-            print(os.path.dirname(message["manifest_path"]), message["executable"], sep="\t")
+            print(os.path.dirname(message["manifest_path"]), message["executable"], message["target"]["kind"][0], sep="\t")
 PYTHON
+cut -f 1,2 "$work/kinds" >"$work/programs"
 [ -s "$work/programs" ] || { printf 'latebound: no test program was built\n' >&2; exit 1; }
 
 # The names of the tests of a program.
 #     tests FOLDER PROGRAM [OPTION...]
 tests() { (cd "$1" && "$2" --list --format terse "${@:3}") | sed -n 's/: test$//p'; }
+
+# A program that names no test would never be run.
+while IFS=$'\t' read -r folder program kind; do
+    if [ "$kind" = test ] && [ -z "$(tests "$folder" "$program")" ]; then
+        printf 'latebound: %s names no test; a main of its own has to know --list --format terse, --skip and --exact\n' "$program" >&2
+        exit 1
+    fi
+done <"$work/kinds"
 
 # Notes what failed with the end of its log, which is far above by the time the run ends.
 #     failed LOG NAME
