@@ -374,7 +374,8 @@ fn preempted_holders_of_a_spin_lock_are_counted_as_by_the_kernel() {
         LoadProcess::spawn(&this_binary(), &spec, Nanos::from_secs(60), &cpus).expect("it starts")
     };
     let _beside = spawn("cpu:threads=1");
-    let mut load = spawn("spinlock:threads=1,held=20000,between=1");
+    // Far shorter than a slice: few sections are preempted twice.
+    let mut load = spawn("spinlock:threads=1,held=1000,between=1");
     let pid = load.pid().expect("it runs");
     let preempted = || {
         let threads = threads_named(pid, "load-spinlock");
