@@ -477,7 +477,7 @@ fn what_is_due_ends_a_sleep_earlier() {
 /// The flush of a disk: the task waits for the journal's thread, that one for the disk, whose interrupt thread queues the next step for a worker.
 /// What the worker waits for itself is waited for by nobody, so nobody is raised in a circle.
 #[test]
-fn an_interrupt_thread_inherits_for_what_it_queues_from_kernel_threads_too() {
+fn an_interrupt_thread_inherits_for_queued_items_from_kernel_threads_too() {
     let (journal, last) = (Tid(4), Tid(8));
     let mut scene = Scene::daemon(vec![
         vec![served(1, 0), commit(1, 60), begin(1, disk(), journal.0, 60, None)],
