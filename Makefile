@@ -16,6 +16,8 @@ PREFIX ?= /usr/local
 ifdef CI
 export CARGO_INCREMENTAL := 0
 endif
+# Which profile of Cargo.toml is built.
+PROFILE := release
 # More for `make run`: make run ARGS="--load ipc --duration 30s"
 ARGS ?=
 
@@ -24,19 +26,17 @@ help: ## Say what there is
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 .PHONY: run
-run: packages-build ## Install what is missing, build, and run `latebound check` on this machine
 # A release takes more than twice the processor time, for a smaller and faster binary. Where one was built it is taken.
-	@if [ -x $(TARGET)/release/latebound ]; then profile=release; else profile=first; fi; \
-	echo "latebound: building $(TARGET)/$$profile/latebound; the first time takes some minutes, since its libraries are built too"; \
-	$(CARGO) build --profile $$profile --package latebound; \
-	scripts/run-check.sh $(TARGET)/$$profile/latebound $(ARGS)
+run: PROFILE = $(if $(wildcard $(TARGET)/release/latebound),release,first)
+run: build ## Install what is missing, build, and run `latebound check` on this machine
+	@scripts/run-check.sh $(TARGET)/$(PROFILE)/latebound $(ARGS)
 
 .PHONY: build
 build: packages-build ## Build the release binary
 # Not --quiet: a first build takes minutes, and cargo says what it is at and how far.
-	@echo "latebound: building $(TARGET)/release/latebound; the first time takes some minutes, since its libraries are built too"
-	@$(CARGO) build --release --package latebound
-	@echo "latebound: built $(TARGET)/release/latebound"
+	@echo "latebound: building $(TARGET)/$(PROFILE)/latebound; the first time takes some minutes, since its libraries are built too"
+	@$(CARGO) build --profile $(PROFILE) --package latebound
+	@echo "latebound: built $(TARGET)/$(PROFILE)/latebound"
 
 # Formats, lints and licence headers: what needs no package but those of the build.
 .PHONY: lint

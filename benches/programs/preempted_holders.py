@@ -36,15 +36,17 @@ def folder_of(name):
 
 
 rows = ("preempted holders of a million sections", 0), ("held by a preempted holder, median, ms", 2), ("held by preempted holders, sum of a Run, ms", 0)
+runs = {}
+for workload in document["workloads"]:
+    for model in models:
+        paths = sorted((folder / folder_of(workload["name"]) / folder_of(model)).glob("*.run/run.json"))
+        if not paths:
+            sys.exit(f"no Runs of {workload['name']} with {model} in {folder}")
+        runs[workload["name"], model] = [of_run(path) for path in paths]
 for index, (title, digits) in enumerate(rows):
     print(f"| {title} | " + " | ".join(model.removeprefix("debian:") for model in models) + " |")
     print("| --- |" + " --: |" * len(models))
     for workload in document["workloads"]:
-        cells = []
-        for model in models:
-            paths = sorted((folder / folder_of(workload["name"]) / folder_of(model)).glob("*.run/run.json"))
-            if not paths:
-                sys.exit(f"no Runs of {workload['name']} with {model} in {folder}")
-            cells.append(cell([of_run(path)[index] for path in paths], digits))
+        cells = [cell([run[index] for run in runs[workload["name"], model]], digits) for model in models]
         print(f"| `{workload['name']}` | {' | '.join(cells)} |")
     print()

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use latebound_model::{Activation, Context, Loss, Nanos, Task};
+use latebound_model::{Activation, Context, Loss, Nanos, Task, Throughput};
 
 /// A thread with its priority, in short: `dd/812 nice 0`.
 pub(crate) fn thread_text(task: Option<&Task>) -> String {
@@ -176,6 +176,11 @@ pub(crate) fn grouped_by(number: u128, gap: char) -> String {
         shown.push(digit);
     }
     shown
+}
+
+/// How much was done in a second; `None` where that was in no time at all.
+pub(crate) fn per_second(throughput: &Throughput) -> Option<u128> {
+    (u128::from(throughput.done) * 1_000_000_000).checked_div(throughput.duration.0.into())
 }
 
 /// A part of a whole in percent; tiny parts are not shown as nothing, and almost all not as all.

@@ -65,6 +65,17 @@ pub fn touch_fresh_mapping(bytes: usize, mut go_on: impl FnMut() -> bool) -> io:
     Ok(touched)
 }
 
+/// How many minor page faults the calling thread had.
+pub fn minor_faults() -> u64 {
+    // SAFETY: a rusage of zeros is valid, and the call fills it. It cannot fail for the calling thread.
+    let usage = unsafe {
+        let mut usage = std::mem::zeroed::<libc::rusage>();
+        libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage);
+        usage
+    };
+    usage.ru_minflt.unsigned_abs()
+}
+
 /// Memory of which each page is touched once: every touch is a minor page fault.
 #[derive(Debug)]
 pub struct FreshPages {
@@ -107,15 +118,6 @@ impl FreshPages {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn minor_faults() -> i64 {
-        // SAFETY: a rusage of zeros is valid, and the call fills it.
-        unsafe {
-            let mut usage = std::mem::zeroed::<libc::rusage>();
-            libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage);
-            usage.ru_minflt
-        }
-    }
 
     #[test]
     fn each_touch_of_a_fresh_page_is_one_minor_fault() {

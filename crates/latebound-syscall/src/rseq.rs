@@ -83,41 +83,36 @@ struct Symbols {
     thread: *mut u8,
 }
 
-#[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
-fn symbols() -> Option<Symbols> {
-    let (offset, size, thread);
-    // Weak, so that a program with an older C library still starts.
-    // SAFETY: reads two addresses that the linker wrote, and the thread pointer, which stands at its own address.
-    unsafe {
-        std::arch::asm!(
-            ".weak __rseq_offset",
-            ".weak __rseq_size",
-            "mov {offset}, qword ptr [rip + __rseq_offset@GOTPCREL]",
-            "mov {size}, qword ptr [rip + __rseq_size@GOTPCREL]",
-            "mov {thread}, qword ptr fs:[0]",
-            offset = out(reg) offset,
-            size = out(reg) size,
-            thread = out(reg) thread,
-            options(nostack, preserves_flags, readonly)
-        );
-    }
-    Some(Symbols { offset, size, thread })
+#[cfg(target_arch = "x86_64")]
+macro_rules! read_symbols {
+    () => {
+        "mov {offset}, qword ptr [rip + __rseq_offset@GOTPCREL]
+         mov {size}, qword ptr [rip + __rseq_size@GOTPCREL]
+         mov {thread}, qword ptr fs:[0]"
+    };
 }
 
-#[cfg(all(target_arch = "aarch64", target_env = "gnu"))]
+#[cfg(target_arch = "aarch64")]
+macro_rules! read_symbols {
+    () => {
+        "adrp {offset}, :got:__rseq_offset
+         ldr {offset}, [{offset}, :got_lo12:__rseq_offset]
+         adrp {size}, :got:__rseq_size
+         ldr {size}, [{size}, :got_lo12:__rseq_size]
+         mrs {thread}, tpidr_el0"
+    };
+}
+
+#[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), target_env = "gnu"))]
 fn symbols() -> Option<Symbols> {
     let (offset, size, thread);
     // Weak, so that a program with an older C library still starts.
-    // SAFETY: reads two addresses that the linker wrote, and the thread pointer.
+    // SAFETY: reads two addresses that the linker wrote, and the thread pointer, which on x86-64 stands at its own address.
     unsafe {
         std::arch::asm!(
             ".weak __rseq_offset",
             ".weak __rseq_size",
-            "adrp {offset}, :got:__rseq_offset",
-            "ldr {offset}, [{offset}, :got_lo12:__rseq_offset]",
-            "adrp {size}, :got:__rseq_size",
-            "ldr {size}, [{size}, :got_lo12:__rseq_size]",
-            "mrs {thread}, tpidr_el0",
+            read_symbols!(),
             offset = out(reg) offset,
             size = out(reg) size,
             thread = out(reg) thread,

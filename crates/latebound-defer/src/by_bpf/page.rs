@@ -52,15 +52,7 @@ pub(super) fn poll(event: BorrowedFd<'_>, bell: &OwnedFd) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn minor_faults() -> i64 {
-        // SAFETY: the kernel writes a live structure of integers.
-        unsafe {
-            let mut usage = std::mem::zeroed::<libc::rusage>();
-            libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage);
-            usage.ru_minflt
-        }
-    }
+    use latebound_syscall::memory::minor_faults;
 
     #[test]
     fn each_touch_is_a_page_fault() {

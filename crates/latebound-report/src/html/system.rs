@@ -6,7 +6,7 @@ use latebound_model::{Finding, PreemptionModel, Run, Severity, SystemSnapshot};
 use super::parts::{number, prose, section, table, time};
 use crate::digest;
 use crate::markup::Markup;
-use crate::text::percent;
+use crate::text::{per_second, percent};
 
 /// As many lines of `/proc/interrupts` are shown: those that came most often.
 const INTERRUPTS: usize = 40;
@@ -93,7 +93,7 @@ pub(super) fn loads(m: &mut Markup, run: &Run) {
                         m.leaf("td", &[("class", "name")], &throughput.name);
                         m.leaf("td", &[("class", "n")], &number(throughput.done));
                         m.leaf("td", &[("class", "n")], &time(throughput.duration));
-                        let rate = per_second(throughput.done, throughput.duration.0);
+                        let rate = per_second(throughput);
                         m.leaf("td", &[("class", "n")], &rate.map_or_else(|| "–".to_owned(), number));
                         m.leaf("td", &[("class", "name")], &throughput.unit);
                         let share =
@@ -104,10 +104,6 @@ pub(super) fn loads(m: &mut Markup, run: &Run) {
             });
         }
     });
-}
-
-fn per_second(done: u64, nanoseconds: u64) -> Option<u128> {
-    (u128::from(done) * 1_000_000_000).checked_div(u128::from(nanoseconds))
 }
 
 pub(super) fn evidence(m: &mut Markup, run: &Run) {

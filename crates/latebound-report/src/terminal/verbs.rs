@@ -11,7 +11,7 @@ use super::{Style, Tone, Writer};
 use crate::digest::{self, Sentence};
 use crate::rows::observe_rows;
 use crate::tail::{Quantile, Tail};
-use crate::text::{any_lost, grouped, loss_text, percent, requester_text, thread_text, to_nanos};
+use crate::text::{any_lost, grouped, loss_text, per_second, percent, requester_text, thread_text, to_nanos};
 
 /// As many CPUs are listed in the summary; of more, those with the worst wake-ups.
 const CPUS: usize = 8;
@@ -389,9 +389,10 @@ fn loads(w: &mut Writer<'_>, run: &Run) {
         let [half, late] = [0.5, 0.99].map(|q| tail.quantile(histogram, q));
         histogram.max().map(|max| format!(": p50 {half}, p99 {late}, max {max}")).unwrap_or_default()
     };
-    for Throughput { name, done, duration, offered, .. } in &run.throughput {
-        let rate = (u128::from(*done) * 1_000_000_000).checked_div(duration.0.into());
-        let rate = rate.map(|rate| format!(", {} a second", grouped(rate))).unwrap_or_default();
+    for throughput in &run.throughput {
+        let Throughput { name, done, duration, offered, .. } = throughput;
+        let rate =
+            per_second(throughput).map(|rate| format!(", {} a second", grouped(rate))).unwrap_or_default();
         let part = offered
             .map(|offered| format!(", {} of what was offered", percent((*done).into(), offered.into())));
         let series = operations().find(|series| series.subject.name == *name);
