@@ -18,13 +18,23 @@ pub fn tradeoff(tradeoff: &Tradeoff, style: &Style) -> String {
             w.paragraph(0, 2, [(Tone::Danger, "Unlike: "), (Tone::Plain, caution.as_str())]);
         }
         let (heads, rows) = gain_rows(workload);
-        let heads: Vec<Column<'_>> = heads
+        // What a number is of stands over its rows: beside them, seven systems would leave no room for it.
+        let heads: Vec<Column<'_>> = heads[1..]
             .iter()
             .enumerate()
-            .map(|(at, head)| if at < 2 { Column::name(head) } else { Column::number(head, 0) })
+            .map(|(at, head)| if at < 1 { Column::name(head) } else { Column::number(head, 0) })
             .collect();
-        let lines: Vec<Line> =
-            rows.into_iter().map(|row| Line::Cells(row.into_iter().map(Into::into).collect())).collect();
+        let mut lines: Vec<Line> = Vec::new();
+        let mut of = String::new();
+        for mut row in rows {
+            let cells = row.split_off(1);
+            let name = row.concat();
+            if name != of {
+                lines.push(Line::Group(name.clone()));
+                of = name;
+            }
+            lines.push(Line::Cells(cells.into_iter().map(Into::into).collect()));
+        }
         table::write(&mut w, 2, &heads, &lines);
         let best: Vec<&str> =
             workload.points.iter().filter(|point| point.frontier).map(|point| point.model.as_str()).collect();
