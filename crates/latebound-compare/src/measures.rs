@@ -122,10 +122,9 @@ fn held(judged: MeasureVerdict, logs: &Logs, base_runs: usize) -> MeasureVerdict
     let values = |of: &[Option<f64>]| of.iter().flatten().copied().collect::<Vec<f64>>();
     // With one Run on a side nothing is known of its scatter.
     let own = Trimmed::of(&values(base), &values(new)).map_or(1.0, |trimmed| trimmed.p(logs.widened));
-    let for_many = judged.p_adjusted / judged.p.max(f64::MIN_POSITIVE);
     MeasureVerdict {
         p: judged.p.max(own),
-        p_adjusted: judged.p_adjusted.max((own * for_many).min(1.0)),
+        p_adjusted: judged.p_adjusted.max((own * judged.for_many).min(1.0)),
         ..judged
     }
 }

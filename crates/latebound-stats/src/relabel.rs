@@ -40,6 +40,9 @@ pub struct MeasureVerdict {
     pub p: f64,
     /// Corrected for all measures.
     pub p_adjusted: f64,
+    /// So many times as great the correction makes a p-value of this measure. Ways of dealing that put a measure's sides wholly apart count
+    /// as equal here, whatever the distance: for p-values that another test gives, where the sides may scatter unlike each other.
+    pub for_many: f64,
     /// The studentised difference; above zero where the new side's values are the greater ones.
     pub z: f64,
 }
@@ -60,6 +63,14 @@ impl Relabelled {
     pub fn least_p(&self) -> f64 {
         if self.exact { 2.0 / self.relabellings as f64 } else { 1.0 / self.relabellings as f64 }
     }
+}
+
+/// What tells the two groups apart in one way of dealing.
+#[derive(Clone, Copy, Debug)]
+struct Difference {
+    z: f64,
+    /// The same, where groups that are wholly apart differ alike at any distance.
+    without_distance: f64,
 }
 
 /// A measure, made ready to be dealt again and again.
@@ -86,14 +97,17 @@ impl RelabelPlan {
         RelabelPlan { order, values: values.iter().map(|value| value.unwrap_or(0.0)).collect(), statistic }
     }
 
-    fn z(&self, new: &[bool]) -> f64 {
+    fn z(&self, new: &[bool]) -> Difference {
         match self.statistic {
             Statistic::Ranks => self.ranks(new),
-            Statistic::Means => self.means(new),
+            Statistic::Means => {
+                let z = self.means(new);
+                Difference { z, without_distance: z }
+            }
         }
     }
 
-    fn ranks(&self, new: &[bool]) -> f64 {
+    fn ranks(&self, new: &[bool]) -> Difference {
         let mut moments = [Moments::default(); 2];
         // How many of each group lie below the ties at hand.
         let mut below = [0.0; 2];
@@ -110,7 +124,7 @@ impl RelabelPlan {
         }
         let z = brunner_munzel(moments).0;
         let wholly_apart = moments.iter().any(|side| side.mean == 0.0);
-        if wholly_apart { z + self.means(new) } else { z }
+        Difference { z: if wholly_apart { z + self.means(new) } else { z }, without_distance: z }
     }
 
     fn means(&self, new: &[bool]) -> f64 {
@@ -193,24 +207,29 @@ pub fn relabel(
         let (base, new) = values.split_at(base_runs.min(values.len()));
         base.iter().any(Option::is_some) && new.iter().any(Option::is_some)
     };
-    let observed: Vec<Option<f64>> =
+    let observed: Vec<Option<Difference>> =
         measures.iter().zip(&prepared).map(|(values, one)| has_both(values).then(|| one.z(&met))).collect();
     let mut order: Vec<usize> = (0..measures.len()).filter(|&m| observed[m].is_some()).collect();
-    let size = |m: usize| observed[m].unwrap_or(0.0).abs();
+    let size = |m: usize| observed[m].map_or(0.0, |difference| difference.z.abs());
+    let without_distance = |m: usize| observed[m].map_or(0.0, |difference| difference.without_distance.abs());
     order.sort_by(|&a, &b| size(b).total_cmp(&size(a)));
 
     let mut alone = vec![0u64; measures.len()];
     let mut together = vec![0u64; measures.len()];
+    let mut together_without_distance = vec![0u64; measures.len()];
+    // A hair's room: equal sums in another order of additions must count as equal.
+    let bar = |size: f64| size * (1.0 - 1e-9) - 1e-9;
     let mut look = |new: &[bool]| {
-        let mut highest: f64 = 0.0;
+        let (mut highest, mut highest_without_distance): (f64, f64) = (0.0, 0.0);
         // From the minimum to the maximum: each is held against the maximum of those that are not above it.
         for &m in order.iter().rev() {
-            let z = prepared[m].z(new).abs();
+            let difference = prepared[m].z(new);
+            let z = difference.z.abs();
             highest = highest.max(z);
-            // A hair's room: equal sums in another order of additions must count as equal.
-            let bar = size(m) * (1.0 - 1e-9) - 1e-9;
-            alone[m] += u64::from(z >= bar);
-            together[m] += u64::from(highest >= bar);
+            highest_without_distance = highest_without_distance.max(difference.without_distance.abs());
+            alone[m] += u64::from(z >= bar(size(m)));
+            together[m] += u64::from(highest >= bar(size(m)));
+            together_without_distance[m] += u64::from(highest_without_distance >= bar(without_distance(m)));
         }
     };
     let groups = groups(runs, strata);
@@ -246,11 +265,17 @@ pub fn relabel(
         draws + 1
     };
     let mut judged = vec![None; measures.len()];
-    let mut so_far: f64 = 0.0;
+    let (mut so_far, mut so_far_without_distance): (f64, f64) = (0.0, 0.0);
     for &m in &order {
         let part = |count: u64| count as f64 / relabellings as f64;
         so_far = so_far.max(part(together[m]));
-        judged[m] = observed[m].map(|z| MeasureVerdict { p: part(alone[m]), p_adjusted: so_far, z });
+        so_far_without_distance = so_far_without_distance.max(part(together_without_distance[m]));
+        judged[m] = observed[m].map(|difference| MeasureVerdict {
+            p: part(alone[m]),
+            p_adjusted: so_far,
+            for_many: so_far_without_distance / part(alone[m]),
+            z: difference.z,
+        });
     }
     Relabelled { measures: judged, relabellings, exact }
 }

@@ -60,7 +60,7 @@ mod tests {
     const RULES: Rules = Rules { level: 0.05, margin: 0.05, least_effect: 0.01 };
 
     fn judged(p_adjusted: f64, z: f64) -> Option<MeasureVerdict> {
-        Some(MeasureVerdict { p: p_adjusted, p_adjusted, z })
+        Some(MeasureVerdict { p: p_adjusted, p_adjusted, for_many: 1.0, z })
     }
 
     fn between(low: f64, high: f64) -> Shift {
