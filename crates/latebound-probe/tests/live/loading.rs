@@ -9,7 +9,7 @@ use latebound_probe::{
 
 /// Whether something is missing because the kernel refused a program, by the sentence that says so (`Refused::reason`, whose test holds
 /// it). That it lacks a trace point is another matter.
-pub(crate) fn is_refused(why: &str) -> bool {
+fn is_refused(why: &str) -> bool {
     why.contains("this kernel does not load the program")
         || why.contains("this kernel does not attach the program")
 }
