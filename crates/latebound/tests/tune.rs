@@ -440,7 +440,8 @@ fn live_recorded_real_time_tasks_agree_with_the_simulation() {
     assert!(agreement["share"].as_f64().unwrap() < 0.1, "{agreement}");
 }
 
-/// Waits until a recorder has a thread that reads events, which it has once its programs are attached.
+/// Waits until a recorder has a thread that reads events, which it has once its programs are attached. Beside a load that takes all of a slow
+/// machine that took longer than a minute.
 fn await_reader(process: u32) {
     let started = Instant::now();
     let is_reader = |entry: fs::DirEntry| {
@@ -448,7 +449,7 @@ fn await_reader(process: u32) {
     };
     let tasks = || fs::read_dir(format!("/proc/{process}/task")).unwrap().flatten();
     while !tasks().any(is_reader) {
-        assert!(started.elapsed() < Duration::from_secs(60), "it does not begin to record");
+        assert!(started.elapsed() < Duration::from_secs(120), "it does not begin to record");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -459,7 +460,7 @@ fn live_record_under_load_sees_who_becomes_real_time() {
     let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().join("workload.json");
-    let messages = Messages::start(8, Duration::from_secs(60));
+    let messages = Messages::start(8, Duration::from_secs(150));
     let recorder = Command::new(env!("CARGO_BIN_EXE_latebound"))
         .args(["tune", "record", "--duration", "4s", "--format", "json", "--output"])
         .arg(&place)
