@@ -77,9 +77,6 @@ impl Actuator {
                 entry.insert(ThreadHandle::of(change.thread).map_err(|error| error.to_string())?)
             }
         };
-        // A worker starts user-mode helpers (kernel/umh.c, call_usermodehelper_exec_work, 6.12), which would keep what it has.
-        let is_raised = to.priority > 0 && journal.original(handle.identity()) != Some(to);
-        let to = if is_raised { to.for_itself_alone() } else { to };
         let made = journal.change_held(handle, to).map(drop).map_err(|error| error.to_string());
         if made.is_err() {
             handles.remove(&change.thread);

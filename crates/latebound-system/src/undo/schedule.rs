@@ -26,9 +26,6 @@ pub struct Schedule {
     pub reservation: [u64; 3],
 }
 
-/// `SCHED_FLAG_RESET_ON_FORK` (include/uapi/linux/sched.h).
-const RESET_ON_FORK: u64 = 1;
-
 /// The flags that are attributes; the others say how to set them (kernel/sched/sched.h, SCHED_FLAG_ALL).
 const KEPT_FLAGS: u64 = 0x01 | 0x02 | 0x04;
 
@@ -36,11 +33,6 @@ impl Schedule {
     /// `SCHED_FIFO` at this priority.
     pub const fn fifo(priority: u32) -> Schedule {
         Schedule { policy: Policy::Fifo, flags: 0, nice: 0, priority, reservation: [0; 3] }
-    }
-
-    /// The same, and what the thread starts does not have it: it is an ordinary process (`SCHED_FLAG_RESET_ON_FORK`).
-    pub const fn for_itself_alone(self) -> Schedule {
-        Schedule { flags: self.flags | RESET_ON_FORK, ..self }
     }
 
     /// `SCHED_OTHER` at this nice value.
@@ -95,7 +87,8 @@ pub fn set_own_schedule(schedule: Schedule) -> io::Result<()> {
 
 /// The same for another thread of this process.
 pub fn set_schedule_within(thread: Tid, schedule: Schedule) -> io::Result<()> {
-    schedule.for_itself_alone().apply(thread)
+    // SCHED_FLAG_RESET_ON_FORK.
+    Schedule { flags: schedule.flags | 1, ..schedule }.apply(thread)
 }
 
 /// How a thread is scheduled, without what priority inheritance lends it.
