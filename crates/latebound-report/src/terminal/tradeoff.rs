@@ -19,21 +19,14 @@ pub fn tradeoff(tradeoff: &Tradeoff, style: &Style) -> String {
         }
         let (heads, rows) = gain_rows(workload);
         // What a number is of stands over its rows: beside them, seven systems would leave no room for it.
-        let heads: Vec<Column<'_>> = heads[1..]
-            .iter()
-            .enumerate()
-            .map(|(at, head)| if at < 1 { Column::name(head) } else { Column::number(head, 0) })
-            .collect();
+        let statistic = Column::name(&heads[1]);
+        let systems = heads[2..].iter().map(|head| Column::number(head, 0));
+        let heads: Vec<Column<'_>> = std::iter::once(statistic).chain(systems).collect();
         let mut lines: Vec<Line> = Vec::new();
-        let mut of = String::new();
-        for mut row in rows {
-            let cells = row.split_off(1);
-            let name = row.concat();
-            if name != of {
-                lines.push(Line::Group(name.clone()));
-                of = name;
-            }
-            lines.push(Line::Cells(cells.into_iter().map(Into::into).collect()));
+        for series in rows.chunk_by(|one, next| one[0] == next[0]) {
+            lines.push(Line::Group(series[0][0].clone()));
+            let cells = |row: &Vec<String>| Line::Cells(row[1..].iter().map(Into::into).collect());
+            lines.extend(series.iter().map(cells));
         }
         table::write(&mut w, 2, &heads, &lines);
         let best: Vec<&str> =
