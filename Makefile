@@ -153,12 +153,19 @@ install: ## Install binary, man pages and completions under PREFIX (after `make 
 # A saved trace for the reader's benchmark.
 TRACE ?= $(wildcard ../shared/data/hackbench-rt-2cpu.trace.dat)
 
+# BENCH=full has the sizes of the evidence pages' figures.
 .PHONY: bench
-bench: packages-build+bench+test build tracefs ## Run every bench beside its peers, for hours (docs/src/evidence/benchmarks.md)
+bench: packages-build+bench+test build tracefs ## Run every bench beside its peers, for an hour; with the sizes of the published figures by BENCH=full, for many hours
+# All that benches build, so that none builds while it measures or before.
 	@$(CARGO) build --release --package latebound-probe --example observe --example bound_follow
 	@$(CARGO) build --release --package latebound-trace --example trace_events
 	@$(CARGO) build --release --package latebound-metrics --example scrape
-	@TRACE="$(TRACE)" benches/all $(TARGET)/release/latebound $(TARGET)/bench
+	@$(CARGO) build --release --package latebound-compare --examples
+	@$(CARGO) bench --package latebound-analysis --bench bound_views --no-run
+	@$(CARGO) build --package latebound
+	@$(CARGO) test --package latebound --test live_jobs --no-run
+	@scripts/test-python.sh --run true
+	@BENCH="$(BENCH)" TRACE="$(TRACE)" benches/all $(TARGET)/release/latebound $(TARGET)/bench
 
 .PHONY: clean
 clean: ## Remove what was built
