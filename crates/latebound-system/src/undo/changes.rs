@@ -79,6 +79,21 @@ impl ThreadSchedules {
         self.set.contains(&is)
             || (1..=self.up_to.min(99)).contains(&is.priority) && is == Schedule::fifo(is.priority)
     }
+
+    /// What to set it to where it is to be as it was: with the nice value that it has by now, unless that can be this journal's doing.
+    fn given_back(&self, tid: Tid, is: Schedule) -> Schedule {
+        if self.has_own_nice() { self.was.given_back(tid, is) } else { self.was }
+    }
+
+    /// Whether somebody else gave it another nice value: nothing is to be undone then.
+    fn is_reniced(&self, is: Schedule) -> bool {
+        self.has_own_nice() && is.is_reniced(self.was)
+    }
+
+    /// Whether no fair policy was set here but the one that it had.
+    fn has_own_nice(&self) -> bool {
+        self.set.iter().all(|set| *set == self.was || !set.is_fair())
+    }
 }
 
 /// What was done to each thread.
@@ -102,6 +117,12 @@ impl Changes {
     /// What a thread was before the first change of it.
     pub(super) fn original(&self, thread: ThreadIdentity) -> Option<Schedule> {
         self.0.get(&thread).map(|known| known.was)
+    }
+
+    /// What a thread that is this now is set to for `to`: what it was at first has the nice value that it has by now.
+    pub(super) fn given_back(&self, thread: ThreadIdentity, to: Schedule, is: Schedule) -> Schedule {
+        let known = self.0.get(&thread).filter(|known| known.was == to);
+        known.map_or(to, |known| known.given_back(thread.tid, is))
     }
 
     /// Whether it is down already that a thread is set so.
@@ -153,12 +174,12 @@ impl Changes {
                 undone.gone += 1;
                 continue;
             };
-            if is == was {
+            if is == was || known.is_reniced(is) {
                 undone.untouched += 1;
             } else if !known.may_be(is) {
                 undone.left.push(Left::Foreign { thread: thread.tid, is, was });
             } else {
-                match was.apply(thread.tid) {
+                match known.given_back(thread.tid, is).apply(thread.tid) {
                     Ok(()) => undone.restored += 1,
                     Err(error) if error.raw_os_error() == Some(libc::ESRCH) => undone.gone += 1,
                     Err(error) => {

@@ -101,7 +101,8 @@ impl Journal {
         }
         // Between the look at the start time and this call the thread may have ended and its id be given away. Ids are given
         // in a circle (kernel/pid.c, idr_alloc_cyclic), so that all others would have to be used up meanwhile.
-        to.apply(thread.tid).map_err(|source| UndoError::Refused {
+        let given = self.changes.given_back(thread, to, is);
+        given.apply(thread.tid).map_err(|source| UndoError::Refused {
             thread: thread.tid,
             was: is,
             to,

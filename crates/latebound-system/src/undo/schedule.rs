@@ -46,8 +46,30 @@ impl Schedule {
         Schedule { policy: Policy::Deadline, flags: 0, nice: 0, priority: 0, reservation }
     }
 
-    fn is_fair(self) -> bool {
+    pub(super) fn is_fair(self) -> bool {
         matches!(self.policy, Policy::Other | Policy::Batch | Policy::Idle | Policy::Ext)
+    }
+
+    /// What a thread that is scheduled so is to be given back: of a fair policy with the nice value that the thread has by now. Whoever made it
+    /// may have set that meanwhile, and the kernel keeps it beside a real-time priority (kernel/sched/core.c, set_user_nice, 6.12).
+    pub(super) fn given_back(self, tid: Tid, is: Schedule) -> Schedule {
+        if !self.is_fair() || is.is_fair() {
+            return self;
+        }
+        // SAFETY: no pointers. -1 is also an answer: that is told apart by the error number.
+        let nice = unsafe {
+            *libc::__errno_location() = 0;
+            libc::getpriority(libc::PRIO_PROCESS, tid.0.unsigned_abs())
+        };
+        match io::Error::last_os_error().raw_os_error() {
+            Some(0) | None => Schedule { nice, ..self },
+            Some(_) => self,
+        }
+    }
+
+    /// Whether these are fair, and differ in the nice value alone.
+    pub(super) fn is_reniced(self, other: Schedule) -> bool {
+        self.is_fair() && self != other && Schedule { nice: self.nice, ..other } == self
     }
 
     /// Sets a thread so. 0 is the calling one. The caller has written down what was there.

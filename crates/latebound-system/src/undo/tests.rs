@@ -148,6 +148,42 @@ fn live_what_somebody_else_changed_since_is_left_alone_and_named() {
     assert_eq!(sleeper.schedule(), Schedule::fifo(7));
 }
 
+/// As the rescuer of a work queue does, which is raised while it is made (kernel/workqueue.c, rescuer_thread).
+#[test]
+fn live_a_nice_value_that_is_set_while_a_thread_is_raised_stays() {
+    let renice = |thread: &Sleeper, nice| {
+        // SAFETY: takes integers.
+        let answer =
+            unsafe { libc::setpriority(libc::PRIO_PROCESS, thread.identity.tid.0.unsigned_abs(), nice) };
+        assert_eq!(answer, 0);
+    };
+    for (given_back_before, expected) in [
+        (false, Undone { restored: 1, ..Undone::default() }),
+        (true, Undone { untouched: 1, ..Undone::default() }),
+    ] {
+        let folder = tempfile::TempDir::new().unwrap();
+        let sleeper = Sleeper::start();
+        let was = sleeper.schedule();
+        let mut journal = Journal::create(folder.path()).unwrap();
+        journal.change(sleeper.identity, Schedule::fifo(3)).unwrap();
+        renice(&sleeper, 7);
+        assert_eq!(sleeper.schedule(), Schedule::fifo(3));
+        if given_back_before {
+            journal.change(sleeper.identity, was).unwrap();
+            assert_eq!(sleeper.schedule(), Schedule::other(7));
+        }
+        assert_eq!(journal.undo(), expected);
+        assert_eq!(sleeper.schedule(), Schedule::other(7));
+    }
+    // What the journal itself has set is told from what somebody else set.
+    let folder = tempfile::TempDir::new().unwrap();
+    let sleeper = Sleeper::start();
+    let mut journal = Journal::create(folder.path()).unwrap();
+    journal.change(sleeper.identity, Schedule::other(3)).unwrap();
+    renice(&sleeper, 7);
+    assert_eq!(journal.undo().left.len(), 1);
+}
+
 #[test]
 fn live_another_thread_with_the_same_id_is_not_touched() {
     let folder = tempfile::TempDir::new().unwrap();
