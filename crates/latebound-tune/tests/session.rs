@@ -573,6 +573,24 @@ fn a_thread_that_ended_is_forgotten_by_a_change_that_fails() {
 }
 
 #[test]
+fn a_thread_that_ended_has_nothing_to_give_back() {
+    let polls = vec![vec![begin(1, item(5), 20, 50, Some(WORKER))], vec![done(2, item(5), WORKER)]];
+    let mut scene = Scene::daemon(polls);
+    for ms in 1..=2 {
+        scene.pass(ms);
+    }
+    scene.system.threads.borrow_mut().remove(&WORKER);
+    for ms in 3..=40 {
+        scene.pass(ms);
+    }
+    let said = said(&scene.log);
+    let given_back = said.iter().filter(|line| *line == "change 2 from FIFO 40 to OTHER").count();
+    let reported = said.iter().filter(|line| line.starts_with("report 2 ")).count();
+    assert_eq!((given_back, reported), (1, 1), "{said:#?}");
+    assert!(scene.session.tuner().roster().get(WORKER).is_none());
+}
+
+#[test]
 fn a_change_that_is_refused_is_as_the_system_says() {
     let mut scene = Scene::daemon(vec![vec![begin(1, item(5), 20, 50, Some(Tid(4)))]]);
     scene.add(Tid(4), "kworker/refused", 0);

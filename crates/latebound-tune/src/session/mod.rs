@@ -224,7 +224,14 @@ impl<W: WaitSource, T: Threads, H: Helper> Session<W, T, H> {
             if error.is_some() {
                 match self.threads.scheduling(change.thread) {
                     Some(is) => self.tuner.is(change.thread, is),
-                    None => self.gone(change.thread, now),
+                    None => {
+                        let is_raise = self.is_raise(&change);
+                        self.gone(change.thread, now);
+                        // A thread that ended has nothing to give back.
+                        if !is_raise {
+                            continue;
+                        }
+                    }
                 }
             }
             let name = self.names.get(&change.thread).map(String::as_str);
