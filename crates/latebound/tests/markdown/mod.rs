@@ -222,8 +222,11 @@ impl Block {
         all
     }
 
-    /// Every invocation of latebound in it, in words, with its line.
+    /// Every invocation of latebound in it, in words, with its line. What programs print, a block of `text`, has none.
     pub(crate) fn invocations(&self) -> Vec<(usize, Vec<String>)> {
+        if self.is("text") {
+            return Vec::new();
+        }
         let mut commands: Vec<(usize, String)> = Vec::new();
         if self.is("console") {
             commands.extend(self.shown().into_iter().map(|shown| (shown.line, shown.command)));
