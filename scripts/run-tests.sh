@@ -108,12 +108,15 @@ beside() {
 }
 
 # Once more, and then once more; where that does not help it has failed.
-#     again FOLDER PROGRAM NAME
+#     again FOLDER PROGRAM NAME LOG-OF-THE-FIRST-TRY
 again() {
     local try
     for try in 2 3; do
         if one "$1" "$2" --exact "$3"; then
-            printf '%s: passed at try %s\n' "$3" "$try" >>"$work/spoiled"
+            {
+                printf '%s: passed at try %s; what the first said of it:\n' "$3" "$try"
+                grep -a -A 4 'panicked at' "$4" | head -n 15 | sed 's/^/    /' || :
+            } >>"$work/spoiled"
             return
         fi
     done
@@ -186,8 +189,8 @@ if [ -s "$work/again" ]; then
     if [ "$(wc -l <"$work/second")" -gt 6 ]; then
         while IFS=$'\t' read -r _ _ name log; do failed "$log" "$name"; done <"$work/second"
     else
-        while IFS=$'\t' read -r folder program name _; do
-            again "$folder" "$program" "$name"
+        while IFS=$'\t' read -r folder program name log; do
+            again "$folder" "$program" "$name" "$log"
         done <"$work/second"
     fi
 fi
