@@ -6,12 +6,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use latebound_model::{Cpu, Event, EventKind, InterruptKind, Nanos, Stack, Task};
+use latebound_model::{Cpu, Event, EventKind, InterruptKind, Nanos, SleepKind, Stack, Task};
 
+use crate::clock::Clock;
 use crate::dat::{Buffer, Item, TraceFile};
 use crate::discontinuity::{Discontinuity, DiscontinuityKind, Tally};
 use crate::error::TraceError;
-use crate::record::{Decoded, TaskRef, TraceRecord, VectorId, switch_reason};
+use crate::record::{Decoded, Decoder, TaskRef, TraceRecord, VectorId, is_stopped, switch_reason};
 use crate::source::ReadAt;
 use crate::symbols::Symbols;
 use crate::threads::{Machine, Threads};
@@ -63,6 +64,12 @@ impl Converter {
             return visit(event(own, decoded.tid));
         }
         let Some(kind) = self.kind(vectors, symbols, cpu, &decoded.record) else { return };
+        if let TraceRecord::Switch { prev, prev_state, .. } = &decoded.record
+            && is_stopped(*prev_state)
+        {
+            let (sleep, call) = (SleepKind::Stopped, None);
+            visit(event(EventKind::SwitchedOut { tid: prev.tid, sleep, call }, decoded.tid));
+        }
         let turns = match &kind {
             EventKind::Switch { prev, reason, next } => Some((prev.tid, *reason, next.tid)),
             _ => None,
@@ -125,6 +132,7 @@ impl Converter {
                 EventKind::HrtimerExpireEntry { timer, soft_expires, expires }
             }
             TraceRecord::HrtimerExpireExit { timer } => EventKind::HrtimerExpireExit { timer },
+            TraceRecord::Migrate { tid, to } => EventKind::Migrate { tid, to },
             TraceRecord::Waking { task, .. } => EventKind::Waking { task: model_task(&task) },
             TraceRecord::Switch { prev, prev_state, next } => EventKind::Switch {
                 prev: model_task(&prev),
@@ -174,6 +182,53 @@ pub fn lost_event(discontinuity: &Discontinuity, at: Nanos) -> Option<Event> {
     Some(Event::new(at, discontinuity.cpu, EventKind::Lost { events }))
 }
 
+/// Turns what pages hold, by time over all CPUs, into events of the model, with the places where some are missing.
+#[derive(Debug)]
+pub struct ItemConverter {
+    converter: Converter,
+    /// A discontinuity is reported when its CPU's next event is looked for, which other CPUs' events may come before.
+    discontinuities: BTreeMap<Cpu, Vec<Discontinuity>>,
+}
+
+impl ItemConverter {
+    /// One that has seen nothing, for records of this machine.
+    pub fn new(machine: Machine) -> ItemConverter {
+        ItemConverter { converter: Converter::new(machine), discontinuities: BTreeMap::new() }
+    }
+
+    /// Takes the next item, and gives the events that it means to `visit`.
+    pub fn take(
+        &mut self,
+        (decoder, symbols, clock): (&Decoder, &Symbols, &Clock),
+        item: &Item<'_>,
+        visit: &mut impl FnMut(Event),
+    ) {
+        let event = match item {
+            Item::Discontinuity(discontinuity) => {
+                self.discontinuities.entry(discontinuity.cpu).or_default().push(*discontinuity);
+                return;
+            }
+            Item::Event(event) => event,
+        };
+        let at = clock.nanos(event.time);
+        if !self.discontinuities.is_empty() {
+            self.converter.forget();
+            let here = self.discontinuities.remove(&event.cpu).into_iter().flatten();
+            here.filter_map(|discontinuity| lost_event(&discontinuity, at)).for_each(&mut *visit);
+        }
+        let decoded = decoder.decode(event.data);
+        self.converter.convert(decoder.vector_names(), symbols, (event.cpu, at), &decoded, visit);
+    }
+
+    /// No more items come: gives the places behind which no event came.
+    pub fn finish(&mut self, clock: &Clock, visit: &mut impl FnMut(Event)) {
+        for discontinuity in std::mem::take(&mut self.discontinuities).values().flatten() {
+            let at = clock.nanos(discontinuity.after.unwrap_or(0));
+            lost_event(discontinuity, at).into_iter().for_each(&mut *visit);
+        }
+    }
+}
+
 /// Gives all events of a buffer that the model has words for to `visit`, by time, and what was counted per CPU.
 pub fn for_each_event<R: ReadAt>(
     trace: &TraceFile<R>,
@@ -181,31 +236,12 @@ pub fn for_each_event<R: ReadAt>(
     mut visit: impl FnMut(Event),
 ) -> Result<Vec<(Cpu, Tally)>, TraceError> {
     let (decoder, symbols) = (trace.decoder()?, trace.symbols()?);
-    let mut converter = Converter::new(Machine::of(trace.uname()));
+    let mut converter = ItemConverter::new(Machine::of(trace.uname()));
     let mut stream = trace.events(buffer)?;
-    // A discontinuity is reported when its CPU's next event is looked for, which other CPUs' events may come before.
-    let mut discontinuities: BTreeMap<Cpu, Vec<Discontinuity>> = BTreeMap::new();
     while let Some(item) = stream.next_item()? {
-        let event = match item {
-            Item::Discontinuity(discontinuity) => {
-                discontinuities.entry(discontinuity.cpu).or_default().push(discontinuity);
-                continue;
-            }
-            Item::Event(event) => event,
-        };
-        let at = buffer.clock.nanos(event.time);
-        if !discontinuities.is_empty() {
-            converter.forget();
-            let here = discontinuities.remove(&event.cpu).into_iter().flatten();
-            here.filter_map(|discontinuity| lost_event(&discontinuity, at)).for_each(&mut visit);
-        }
-        let decoded = decoder.decode(event.data);
-        converter.convert(decoder.vector_names(), &symbols, (event.cpu, at), &decoded, &mut visit);
+        converter.take((&decoder, &symbols, &buffer.clock), &item, &mut visit);
     }
-    for discontinuity in discontinuities.values().flatten() {
-        let at = buffer.clock.nanos(discontinuity.after.unwrap_or(0));
-        lost_event(discontinuity, at).into_iter().for_each(&mut visit);
-    }
+    converter.finish(&buffer.clock, &mut visit);
     let mut tallies = stream.tallies();
     for (cpu, tally) in &mut tallies {
         let events = trace.missing_events(buffer, *cpu, tally);

@@ -26,7 +26,7 @@ mod typed;
 const CPU_LIMIT: u32 = 1 << 16;
 
 pub use clock::Clock;
-pub use convert::{Converter, for_each_event, lost_event};
+pub use convert::{Converter, ItemConverter, for_each_event, lost_event};
 pub use dat::{
     Ahead, Buffer, Compression, CpuData, CpuStats, CpuStream, Item, LivePages, MergedStream, RawEvent,
     TraceFile,

@@ -9,7 +9,7 @@ mod turn;
 
 use std::fmt;
 
-use latebound_model::{BlockStep, SwitchReason, Tid};
+use latebound_model::{BlockStep, Cpu, SwitchReason, Tid};
 
 pub use self::turn::{Turn, Turned};
 
@@ -327,6 +327,13 @@ pub enum TraceRecord<'a> {
         /// The first sector; 0 for a request without one.
         sector: u64,
     },
+    /// `sched:sched_migrate_task`: a thread that does not run is moved to the queue of another CPU.
+    Migrate {
+        /// Who.
+        tid: Tid,
+        /// To where.
+        to: Cpu,
+    },
     /// `sched:sched_process_fork`: a thread is made.
     Fork {
         /// By whom.
@@ -381,6 +388,12 @@ pub enum TraceRecord<'a> {
 /// for preempted.
 pub fn is_runnable(prev_state: u64) -> bool {
     prev_state & 0xff == 0
+}
+
+/// Whether a thread that is switched out is stopped by a signal or a tracer: `__TASK_STOPPED` and `__TASK_TRACED`, as sched_switch reports them
+/// (include/linux/sched.h, 5.15 to 6.18).
+pub(crate) fn is_stopped(prev_state: u64) -> bool {
+    prev_state & 0x0c != 0 && prev_state & 0x03 == 0
 }
 
 /// Why a thread switched out with this `prev_state` stopped. `TASK_UNINTERRUPTIBLE` is 2 (include/linux/sched.h); waits for the locks of
@@ -545,6 +558,7 @@ enum Kind {
     BlockStart,
     BlockDone,
     Fork,
+    Migrate,
     CallEntry,
     CallExit,
     PageFault,
@@ -597,6 +611,7 @@ const KNOWN: &[(&str, &str, Kind, &[&str])] = &[
     ("block", "block_io_start", Kind::BlockStart, &["dev", "sector"]),
     ("block", "block_io_done", Kind::BlockDone, &["dev", "sector"]),
     ("sched", "sched_process_fork", Kind::Fork, &["parent_pid", "child_pid"]),
+    ("sched", "sched_migrate_task", Kind::Migrate, &["pid", "dest_cpu"]),
     ("workqueue", "workqueue_execute_start", Kind::WorkStart, &["work", "function"]),
     ("workqueue", "workqueue_execute_end", Kind::WorkEnd, &["work"]),
     ("raw_syscalls", "sys_enter", Kind::CallEntry, &["id", "args", "args+8"]),
@@ -896,6 +911,7 @@ impl Decoder {
             }
             Kind::BlockDone => TraceRecord::BlockDone { device: number(0) as u32, sector: number(1) as u64 },
             Kind::Fork => TraceRecord::Fork { parent: Tid(number(0) as i32), child: Tid(number(1) as i32) },
+            Kind::Migrate => TraceRecord::Migrate { tid: Tid(number(0) as i32), to: Cpu(number(1) as u32) },
             Kind::WorkStart => TraceRecord::WorkStart { work: number(0) as u64, function: number(1) as u64 },
             Kind::WorkEnd => TraceRecord::WorkEnd { work: number(0) as u64 },
             Kind::CallEntry => {

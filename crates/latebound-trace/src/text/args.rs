@@ -2,7 +2,7 @@
 //! What an event's line says, typed. tracefs and perf write `key=value` by the kernel's print formats; trace-cmd's
 //! plugins have their own words for a few events.
 
-use latebound_model::{BlockStep, Tid};
+use latebound_model::{BlockStep, Cpu, Tid};
 
 use crate::record::{Comm, SECTOR, TaskRef, TraceRecord, writes};
 use crate::text::line::Line;
@@ -110,6 +110,9 @@ fn typed<'a>(line: &Line<'a>, names: &Names) -> Option<TraceRecord<'a>> {
             function: names.address(value(args, "function=")?),
         },
         "hrtimer_expire_exit" => TraceRecord::HrtimerExpireExit { timer: timer()? },
+        "sched_migrate_task" => {
+            TraceRecord::Migrate { tid: Tid(number(args, "pid=")?), to: Cpu(number(args, "dest_cpu=")?) }
+        }
         "workqueue_execute_start" => TraceRecord::WorkStart {
             work: work()?,
             function: names.address(args.rsplit_once("function ")?.1),
