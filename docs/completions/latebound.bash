@@ -246,7 +246,7 @@ _latebound() {
                     return 0
                     ;;
                 --by)
-                    COMPREPLY=($(compgen -W "bpf module estimate" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "bpf module estimate tracefs" -- "${cur}"))
                     return 0
                     ;;
                 --load)
@@ -851,7 +851,7 @@ _latebound() {
             return 0
             ;;
         latebound__subcmd__explain)
-            opts="-o -h -V --trace --pid --tid --comm --rt --cgroup --unit --container --cycle --begin --end --deadline --duration --max-latency --perfetto --on-late --do --rest --before --saves --command-limit --worst --keep --recorder-memory --load --keep-arguments --output --force --format --color --help --version"
+            opts="-o -h -V --trace --pid --tid --comm --rt --cgroup --unit --container --cycle --begin --end --deadline --duration --max-latency --perfetto --source --trace-buffer --on-late --do --rest --before --saves --command-limit --worst --keep --recorder-memory --load --keep-arguments --output --force --format --color --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -910,6 +910,14 @@ _latebound() {
                     return 0
                     ;;
                 --perfetto)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --source)
+                    COMPREPLY=($(compgen -W "bpf tracefs" -- "${cur}"))
+                    return 0
+                    ;;
+                --trace-buffer)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -109,6 +109,8 @@ set edit:completion:arg-completer[latebound] = {|@words|
             cand --duration 'How long to observe [default: until Ctrl-C]'
             cand --max-latency 'End with exit status 2 if a wake-up took longer than this'
             cand --perfetto 'Also write the explanations to this file, as a Perfetto trace for https://ui.perfetto.dev. An existing file is replaced'
+            cand --source 'Where the events come from: BPF programs in the kernel, or the kernel''s own trace buffers, which are read and cost more [default: bpf; tracefs where BPF cannot be had]'
+            cand --trace-buffer 'The trace buffer of each CPU, with --source tracefs (KiB, MiB): a larger one loses less [default: 4MiB, and all CPUs together at most 256MiB]'
             cand --on-late 'Do something when a wake-up or job of a watched thread took longer than this'
             cand --do 'What is done then; may be given more than once, and is done in this order: "save" the events before it, "run:COMMAND" with sh, "signal:NAME" to the late thread''s process or "signal:NAME:PID", "marker" in the trace of the kernel, "stop" at last, as with Ctrl-C [default: save]'
             cand --rest 'For so long after a trigger another late wake-up or job is counted and does nothing'
@@ -133,7 +135,7 @@ set edit:completion:arg-completer[latebound] = {|@words|
         }
         &'latebound;observe'= {
             cand --mechanism 'Observe only these mechanisms [default: all]'
-            cand --source 'Where the events come from: BPF programs that count in the kernel, or the kernel''s own trace buffers, which are read and cost more [default: bpf; tracefs where BPF cannot be had]'
+            cand --source 'Where the events come from: BPF programs in the kernel, or the kernel''s own trace buffers, which are read and cost more [default: bpf; tracefs where BPF cannot be had]'
             cand --trace-buffer 'The trace buffer of each CPU, with --source tracefs (KiB, MiB): a larger one loses less [default: 4MiB, and all CPUs together at most 256MiB]'
             cand --duration 'How long to observe [default: until q or Ctrl-C]'
             cand --load 'A load to run during the measurement: cpu, rt-hog, ipc, tcp, udp, sqlite, pgbench, timer, fork, io or memory, with options such as ipc:rate=20000,groups=1. May be given more than once'

@@ -116,6 +116,9 @@ complete -c latebound -n "__fish_latebound_using_subcommand explain" -l deadline
 complete -c latebound -n "__fish_latebound_using_subcommand explain" -l duration -d 'How long to observe [default: until Ctrl-C]' -r
 complete -c latebound -n "__fish_latebound_using_subcommand explain" -l max-latency -d 'End with exit status 2 if a wake-up took longer than this' -r
 complete -c latebound -n "__fish_latebound_using_subcommand explain" -l perfetto -d 'Also write the explanations to this file, as a Perfetto trace for https://ui.perfetto.dev. An existing file is replaced' -r -F
+complete -c latebound -n "__fish_latebound_using_subcommand explain" -l source -d 'Where the events come from: BPF programs in the kernel, or the kernel\'s own trace buffers, which are read and cost more [default: bpf; tracefs where BPF cannot be had]' -r -f -a "bpf\t''
+tracefs\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand explain" -l trace-buffer -d 'The trace buffer of each CPU, with --source tracefs (KiB, MiB): a larger one loses less [default: 4MiB, and all CPUs together at most 256MiB]' -r
 complete -c latebound -n "__fish_latebound_using_subcommand explain" -l on-late -d 'Do something when a wake-up or job of a watched thread took longer than this' -r
 complete -c latebound -n "__fish_latebound_using_subcommand explain" -l do -d 'What is done then; may be given more than once, and is done in this order: "save" the events before it, "run:COMMAND" with sh, "signal:NAME" to the late thread\'s process or "signal:NAME:PID", "marker" in the trace of the kernel, "stop" at last, as with Ctrl-C [default: save]' -r
 complete -c latebound -n "__fish_latebound_using_subcommand explain" -l rest -d 'For so long after a trigger another late wake-up or job is counted and does nothing' -r
@@ -147,7 +150,7 @@ threaded-irq\t''
 kernel-thread\t''
 hrtimer\t''
 block\t''"
-complete -c latebound -n "__fish_latebound_using_subcommand observe" -l source -d 'Where the events come from: BPF programs that count in the kernel, or the kernel\'s own trace buffers, which are read and cost more [default: bpf; tracefs where BPF cannot be had]' -r -f -a "bpf\t''
+complete -c latebound -n "__fish_latebound_using_subcommand observe" -l source -d 'Where the events come from: BPF programs in the kernel, or the kernel\'s own trace buffers, which are read and cost more [default: bpf; tracefs where BPF cannot be had]' -r -f -a "bpf\t''
 tracefs\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand observe" -l trace-buffer -d 'The trace buffer of each CPU, with --source tracefs (KiB, MiB): a larger one loses less [default: 4MiB, and all CPUs together at most 256MiB]' -r
 complete -c latebound -n "__fish_latebound_using_subcommand observe" -l duration -d 'How long to observe [default: until q or Ctrl-C]' -r
@@ -229,7 +232,8 @@ complete -c latebound -n "__fish_latebound_using_subcommand bound" -l duration -
 complete -c latebound -n "__fish_latebound_using_subcommand bound" -l cpus -d 'The CPUs to observe, such as 0-3,6 [default: all that this process may use]' -r
 complete -c latebound -n "__fish_latebound_using_subcommand bound" -l by -d 'The method of observation [default: the first of these that is available]' -r -f -a "bpf\t'The thread model in BPF programs'
 module\t'The thread model in the kernel module latebound_bound, for kernels without BPF'
-estimate\t'Scheduler and interrupt events alone, which every kernel has: never a bound'"
+estimate\t'Scheduler and interrupt events alone, by BPF, which every kernel has: never a bound'
+tracefs\t'The same events from the kernel\'s trace buffers, where BPF cannot be had: never a bound'"
 complete -c latebound -n "__fish_latebound_using_subcommand bound" -l load -d 'A load to run during the measurement: cpu, rt-hog, ipc, tcp, udp, sqlite, pgbench, timer, fork, io or memory, with options such as ipc:rate=20000,groups=1. May be given more than once' -r
 complete -c latebound -n "__fish_latebound_using_subcommand bound" -s o -l output -d 'The folder of the Run [default: latebound-check-TIME.run for check; the other verbs write no Run]' -r -F
 complete -c latebound -n "__fish_latebound_using_subcommand bound" -l format -d 'The format of the results' -r -f -a "human\t''

@@ -35,7 +35,7 @@ pub use kernel::{KernelBtf, KernelField};
 pub use observe::{ObserveOptions, Observer, ProbeCost};
 pub use recorder::{
     EndedThreads, Following, MarkCounts, ProgramCost, Recorder, RecorderCost, RecorderOptions, ThreadSite,
-    Watch,
+    Watch, member_now,
 };
 pub use relations::{RelationOptions, RelationProbe};
 pub use responses::ResponseProbe;

@@ -73,7 +73,7 @@ pub(crate) fn explain(
 ) -> PyResult<Document> {
     let watched = match (comm, tid, rt) {
         (Some(comm), None, false) => Watched::Comm(comm),
-        (None, Some(tids), false) => Watched::Threads(tids.into()),
+        (None, Some(tids), false) => Watched::Threads(Vec::from(tids).into_iter().collect()),
         (None, None, true) => Watched::RealTime,
         _ => return Err(PyValueError::new_err("whose wake-ups? Give one of comm=, tid= and rt=True")),
     };

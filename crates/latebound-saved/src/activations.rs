@@ -11,7 +11,7 @@ use latebound_trace::{Decoder, DiscontinuityKind, Flags, Item, TaskRef, TraceRec
 
 /// What was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ActivationTally {
+pub struct PageTally {
     /// Events.
     pub events: u64,
     /// Those of them that came while this tool's own threads were current.
@@ -28,13 +28,13 @@ pub struct ActivationReader {
     own: BTreeSet<Tid>,
     /// CPUs of which events are missing before their next one.
     gaps: BTreeSet<Cpu>,
-    tally: ActivationTally,
+    tally: PageTally,
 }
 
 impl ActivationReader {
     /// Of records that `decoder` types.
     pub fn new(activations: Activations, decoder: Decoder) -> ActivationReader {
-        let (own, gaps, tally) = (BTreeSet::new(), BTreeSet::new(), ActivationTally::default());
+        let (own, gaps, tally) = (BTreeSet::new(), BTreeSet::new(), PageTally::default());
         ActivationReader { activations, decoder, own, gaps, tally }
     }
 
@@ -54,7 +54,7 @@ impl ActivationReader {
     }
 
     /// What was read so far.
-    pub fn tally(&self) -> ActivationTally {
+    pub fn tally(&self) -> PageTally {
         self.tally
     }
 

@@ -6,40 +6,37 @@
 //! are explained in place of its wake-ups. Reads the trace two or three times: to find the worst wake-ups and the waits, to find the worst
 //! jobs, and to keep the events around these and no others.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use latebound_analysis::cycle::{CycleChoice, Jobs, SiteCounter, Waits};
 use latebound_analysis::{KernelFacts, UsualCounter, explain};
 use latebound_model::{
-    Activation, Cpu, Cycle, Event, EventKind, Explanation, Histogram, Loss, Mechanism, Missing, MissingKind,
-    Nanos, Task, Tid,
+    Activation, Cycle, Event, EventKind, Explanation, Histogram, Loss, Missing, MissingKind, Nanos, Task, Tid,
 };
 use latebound_trace::{ReadAt, TraceError};
 
 use crate::error::SavedError;
 use crate::events::{ReadTallies, visit_saved};
+use crate::requests::{Requests, Wakeup};
 
 /// Events from so long before the interval tell what was on the CPU when it began.
 const MARGIN: Nanos = Nanos::from_millis(5);
 /// As many events are kept for one explanation; what is more is reported as lost.
 const EVENTS: usize = 1 << 20;
-/// As many threads are followed at once from their waking to their switch.
-const THREADS: usize = 1 << 16;
-
 /// Whose wake-ups.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Watched {
     /// Of threads with this name.
     Comm(String),
     /// Of these threads.
-    Threads(Vec<Tid>),
+    Threads(BTreeSet<Tid>),
     /// Of every real-time thread.
     RealTime,
 }
 
 impl Watched {
-    fn has(&self, task: &Task) -> bool {
+    pub(crate) fn has(&self, task: &Task) -> bool {
         match self {
             Watched::Comm(comm) => task.comm == *comm,
             Watched::Threads(threads) => threads.contains(&task.tid),
@@ -298,12 +295,7 @@ struct Finder<'w> {
     keep: usize,
     /// Whose wake-ups are none of the worst.
     without: BTreeSet<Tid>,
-    /// When each thread that waits was requested, and by what.
-    waiting: HashMap<Tid, (Nanos, Mechanism)>,
-    /// Who runs on each CPU.
-    running: HashMap<Cpu, Tid>,
-    /// The timer whose callback runs on each CPU: when it was due.
-    expiring: HashMap<Cpu, Nanos>,
+    requests: Requests,
     worst: Vec<Activation>,
     latencies: Histogram,
     switches: u64,
@@ -316,9 +308,7 @@ impl<'w> Finder<'w> {
             watched,
             keep,
             without: BTreeSet::new(),
-            waiting: HashMap::new(),
-            running: HashMap::new(),
-            expiring: HashMap::new(),
+            requests: Requests::default(),
             worst: Vec::new(),
             latencies: Histogram::new(),
             switches: 0,
@@ -328,52 +318,22 @@ impl<'w> Finder<'w> {
 
     fn observe(&mut self, event: &Event) {
         self.start.get_or_insert(event.at);
-        match &event.kind {
-            EventKind::HrtimerExpireEntry { soft_expires, .. } => {
-                self.expiring.insert(event.cpu, *soft_expires);
-            }
-            EventKind::HrtimerExpireExit { .. } => {
-                self.expiring.remove(&event.cpu);
-            }
-            // Who is woken while it runs does not wait for a CPU.
-            EventKind::Waking { task } if self.running.values().any(|running| *running == task.tid) => {}
-            EventKind::Waking { task } if self.watched.has(task) && self.waiting.len() < THREADS => {
-                let due = self.expiring.get(&event.cpu).filter(|due| **due <= event.at);
-                let requested = match due {
-                    Some(due) => (*due, Mechanism::TimerWakeup),
-                    None => (event.at, Mechanism::ThreadWakeup),
-                };
-                // A thread that is woken again before it ran was requested by the first.
-                self.waiting.entry(task.tid).or_insert(requested);
-            }
-            EventKind::Switch { next, .. } => {
-                self.switches += 1;
-                self.running.insert(event.cpu, next.tid);
-                if let Some((requested_at, mechanism)) = self.waiting.remove(&next.tid) {
-                    self.late(event, next, requested_at, mechanism);
-                }
-            }
-            // Whoever waited may have run meanwhile.
-            EventKind::Lost { .. } => {
-                self.waiting.clear();
-                self.running.clear();
-                self.expiring.remove(&event.cpu);
-            }
-            _ => {}
+        self.switches += u64::from(matches!(event.kind, EventKind::Switch { .. }));
+        if let Some(wakeup) = self.requests.observe(event, |task| self.watched.has(task)) {
+            self.late(event, &wakeup);
         }
     }
 
-    fn late(&mut self, event: &Event, task: &Task, requested_at: Nanos, mechanism: Mechanism) {
-        let latency = event.at.saturating_sub(requested_at);
+    fn late(&mut self, event: &Event, wakeup: &Wakeup) {
+        let latency = event.at.saturating_sub(wakeup.requested_at);
         self.latencies.record(latency);
         let place = self.worst.partition_point(|late| late.latency() >= latency);
-        if place >= self.keep || self.without.contains(&task.tid) {
+        if place >= self.keep || self.without.contains(&wakeup.task.tid) {
             return;
         }
-        let word = if mechanism == Mechanism::TimerWakeup { "timer_wakeup" } else { "thread_wakeup" };
-        let series = format!("{word}/{}", task.comm);
-        let late = Activation::of_thread(series, mechanism, task.clone(), event.cpu, requested_at, event.at);
-        self.worst.insert(place, late);
+        let word = if wakeup.by_timer { "timer_wakeup" } else { "thread_wakeup" };
+        let series = format!("{word}/{}", wakeup.task.comm);
+        self.worst.insert(place, wakeup.activation(series));
         self.worst.truncate(self.keep);
     }
 }

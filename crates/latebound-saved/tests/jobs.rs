@@ -76,7 +76,7 @@ fn trace() -> Vec<u8> {
 
 fn explained(cycle: &CycleChoice) -> SavedExplanations {
     let trace = trace();
-    let watched = Watched::Threads(vec![Tid(7)]);
+    let watched = Watched::Threads([Tid(7)].into());
     explain_saved(|| Ok(trace.as_slice()), "", &watched, cycle, 3, &KernelFacts::default()).unwrap()
 }
 

@@ -115,7 +115,9 @@ fn tracefs(survey: &Survey<'_>) -> RungLevel {
             Ok(_) => {
                 return level(
                     Rung::Tracefs,
-                    Ok(format!("observe, by events that are read from {folder}, at a higher cost")),
+                    Ok(format!(
+                        "observe, explain and an estimate of bound, by events that are read from {folder}, at a higher cost"
+                    )),
                 );
             }
             Err(error) if error.is_denied() => {

@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use latebound_model::Cpu;
+use latebound_model::{Cpu, Tid};
 use latebound_trace::{CpuStats, Decoder, Formats, PageLayout, PrintkStrings};
 
 use crate::error::TracefsError;
@@ -27,6 +27,9 @@ pub struct InstanceOptions {
     pub buffer_bytes: Option<u64>,
 }
 
+/// The systems of events that a thread makes by what it does.
+const OWN_DOING: [&str; 3] = ["raw_syscalls", "exceptions", "lock"];
+
 /// One CPU's buffer.
 #[derive(Debug)]
 struct Pipe {
@@ -42,6 +45,7 @@ pub struct Instance {
     page_size: usize,
     layout: PageLayout,
     decoder: Decoder,
+    events: Vec<(String, String)>,
     absent: Vec<(String, String)>,
     buffer_bytes: u64,
 }
@@ -85,6 +89,7 @@ impl Instance {
             page_size: 0,
             layout: PageLayout { commit_size: 8, data_offset: 16 },
             decoder: Decoder::new(&Formats::default(), false, &PrintkStrings::parse(b"")),
+            events: Vec::new(),
             absent: Vec::new(),
             buffer_bytes: 0,
         };
@@ -156,8 +161,9 @@ impl Instance {
             return Err(TracefsError::NoEvents(names.collect::<Vec<_>>().join(", ")));
         }
         let mut formats = Formats::default();
-        for event in options.events.iter().filter(|event| !self.absent.contains(event)) {
-            let (system, name) = event;
+        let there = options.events.iter().filter(|event| !self.absent.contains(event)).cloned();
+        self.events = there.collect();
+        for (system, name) in &self.events {
             formats.add(system, self.text(&format!("events/{system}/{name}/format"))?.as_bytes());
         }
         formats.finish();
@@ -191,6 +197,19 @@ impl Instance {
     fn text(&self, file: &str) -> Result<String, TracefsError> {
         let path = self.folder.join(file);
         whole(&path).map_err(|source| TracefsError::of("read", path, source))
+    }
+
+    /// Records nothing of what these threads themselves do: their system calls, page faults and waits for locks. Whoever reads the buffers
+    /// makes such events by reading, and would never be done.
+    pub fn leave_out(&self, threads: impl IntoIterator<Item = Tid>) -> Result<(), TracefsError> {
+        let others: Vec<String> = threads.into_iter().map(|tid| format!("common_pid != {tid}")).collect();
+        if others.is_empty() {
+            return Ok(());
+        }
+        for (system, name) in self.events.iter().filter(|(system, _)| OWN_DOING.contains(&system.as_str())) {
+            self.write(&format!("events/{system}/{name}/filter"), &others.join(" && "))?;
+        }
+        Ok(())
     }
 
     /// Begins to record.

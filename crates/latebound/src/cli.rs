@@ -180,7 +180,8 @@ pub(crate) struct MeasureArgs {
 ///
 /// Observes threads that do their own work. Takes their worst wake-ups, and cuts the time from the expiry of the
 /// timer (or from the wake-up) to running into named causes that add up to the latency. With a Run, shows the
-/// explanations of the Run. With a saved trace, explains the wake-ups of the trace. Live observation needs BPF.
+/// explanations of the Run. With a saved trace, explains the wake-ups of the trace. Live observation is by BPF; where
+/// the kernel takes no BPF programs, its own trace buffers (tracefs) are read in their place, and the output says so.
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("whom").required(true).multiple(false))]
 #[command(after_help = format!("\
@@ -192,6 +193,7 @@ Examples:
   latebound explain --rt --duration 1m --load ipc
   latebound explain --unit nginx --duration 1m
   latebound explain --container 3f2a9d1c --cycle off
+  latebound explain --pid 4711 --source tracefs --duration 30s
   latebound explain latebound-check.run --worst 3
   latebound explain --trace trace.dat --rt
   latebound explain latebound-check.run --perfetto worst.pftrace
@@ -260,6 +262,8 @@ pub(crate) struct ExplainArgs {
     pub(crate) perfetto: Option<PathBuf>,
 
     #[command(flatten)]
+    pub(crate) source: SourceArgs,
+    #[command(flatten)]
     pub(crate) late: LateArgs,
     #[command(flatten)]
     pub(crate) recorder: RecorderArgs,
@@ -289,15 +293,8 @@ pub(crate) struct ObserveArgs {
     #[arg(long, value_enum, value_name = "NAME")]
     pub(crate) mechanism: Vec<MechanismName>,
 
-    /// Where the events come from: BPF programs that count in the kernel, or the kernel's own trace buffers, which are
-    /// read and cost more [default: bpf; tracefs where BPF cannot be had].
-    #[arg(long, value_enum, value_name = "SOURCE")]
-    pub(crate) source: Option<SourceName>,
-
-    /// The trace buffer of each CPU, with --source tracefs (KiB, MiB): a larger one loses less
-    /// [default: 4MiB, and all CPUs together at most 256MiB].
-    #[arg(long, value_name = "BYTES", value_parser = serve::bytes)]
-    pub(crate) trace_buffer: Option<u64>,
+    #[command(flatten)]
+    pub(crate) source: SourceArgs,
 
     /// How long to observe [default: until q or Ctrl-C].
     #[arg(long, value_name = "TIME")]
@@ -519,7 +516,33 @@ impl From<PolicyName> for Policy {
     }
 }
 
-/// Where the events of `observe` come from.
+/// Where the events of `observe` and `explain` come from.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct SourceArgs {
+    /// Where the events come from: BPF programs in the kernel, or the kernel's own trace buffers, which are read and
+    /// cost more [default: bpf; tracefs where BPF cannot be had].
+    #[arg(long, value_enum, value_name = "SOURCE")]
+    pub(crate) source: Option<SourceName>,
+
+    /// The trace buffer of each CPU, with --source tracefs (KiB, MiB): a larger one loses less
+    /// [default: 4MiB, and all CPUs together at most 256MiB].
+    #[arg(long, value_name = "BYTES", value_parser = serve::bytes)]
+    pub(crate) trace_buffer: Option<u64>,
+}
+
+impl SourceArgs {
+    /// An error where a buffer is given for a source that has none.
+    pub(crate) fn check(self) -> anyhow::Result<()> {
+        if self.source != Some(SourceName::Tracefs) && self.trace_buffer.is_some() {
+            anyhow::bail!(
+                "--trace-buffer is for the source tracefs; type --source tracefs as well, or leave it out"
+            );
+        }
+        Ok(())
+    }
+}
+
+/// A source of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SourceName {
     Bpf,

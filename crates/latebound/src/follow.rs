@@ -6,6 +6,7 @@
 
 mod estimate;
 mod model;
+mod trace;
 
 use std::collections::BTreeMap;
 
@@ -64,6 +65,7 @@ pub(crate) fn start(by: Option<FollowBy>, target: &Target) -> Result<Box<dyn Fol
             FollowBy::Bpf => model::by_programs(target),
             FollowBy::Module => model::by_module(target, &failed),
             FollowBy::Estimate => estimate::start(target, &failed),
+            FollowBy::Tracefs => trace::start(target, &failed),
         };
         match started {
             Ok(follower) => return Ok(follower),
@@ -78,7 +80,7 @@ pub(crate) fn start(by: Option<FollowBy>, target: &Target) -> Result<Box<dyn Fol
 /// In this order. The module is no help where the kernel lacks the events themselves.
 fn ways() -> Vec<FollowBy> {
     let lacks_events = KernelBtf::load().is_ok_and(|kernel| !BoundProbe::lacking(kernel).is_empty());
-    let mut ways = vec![FollowBy::Bpf, FollowBy::Module, FollowBy::Estimate];
+    let mut ways = vec![FollowBy::Bpf, FollowBy::Module, FollowBy::Estimate, FollowBy::Tracefs];
     ways.retain(|&way| way != FollowBy::Module || BoundModule::is_there() || !lacks_events);
     ways
 }

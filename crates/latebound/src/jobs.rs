@@ -5,9 +5,12 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use anyhow::Result;
 use latebound_analysis::cycle::{CycleChoice, Intervals, SiteCounts};
 use latebound_model::{Cycle, JobMarks, Nanos, Quantity, Series, Task, ThreadJobs, ThreadMarks, Tid};
-use latebound_probe::{MarkCounts, ProbeError, Recorder, ThreadSite};
+use latebound_probe::MarkCounts;
+
+use crate::watcher::Watcher;
 
 /// The waits are looked at so often.
 const EVERY: Duration = Duration::from_millis(200);
@@ -46,14 +49,14 @@ impl JobFollower {
 
     /// Looks at the waits that were counted, and follows the jobs of each thread whose waits show them. Gives these threads
     /// with their deadlines.
-    pub(crate) fn look(&mut self, recorder: &mut Recorder) -> Result<Vec<(Tid, Option<Nanos>)>, ProbeError> {
+    pub(crate) fn look(&mut self, watcher: &mut dyn Watcher) -> Result<Vec<(Tid, Option<Nanos>)>> {
         let (now, mut followed) = (Instant::now(), Vec::new());
         if !self.is_on() || self.looked_at.is_some_and(|at| now.duration_since(at) < EVERY) {
             return Ok(followed);
         }
         self.looked_at = Some(now);
         if let Some(marks) = &self.marks {
-            for (tid, counts) in recorder.marks() {
+            for (tid, counts) in watcher.marks() {
                 self.since.entry(tid).or_insert(now);
                 let fresh = marked(marks, &counts);
                 let before = self.marked.insert(tid, fresh.clone());
@@ -66,9 +69,9 @@ impl JobFollower {
             }
             return Ok(followed);
         }
-        let mut threads: BTreeMap<Tid, Vec<ThreadSite>> = BTreeMap::new();
-        for site in recorder.sites()? {
-            threads.entry(site.tid).or_default().push(site);
+        let mut threads: BTreeMap<Tid, Vec<SiteCounts>> = BTreeMap::new();
+        for (tid, site) in watcher.sites()? {
+            threads.entry(tid).or_default().push(site);
         }
         for (tid, sites) in threads {
             let since = *self.since.entry(tid).or_insert(now);
@@ -76,10 +79,9 @@ impl JobFollower {
             if waits < ENOUGH_WAITS && now.duration_since(since) < LONG_ENOUGH {
                 continue;
             }
-            let counts: Vec<SiteCounts> = sites.iter().map(counts).collect();
-            let Some(cycle) = self.choice.among(&counts) else { continue };
+            let Some(cycle) = self.choice.among(&sites) else { continue };
             if let Some(site) = sites.iter().find(|site| site.site == cycle.site) {
-                recorder.follow_jobs(site)?;
+                watcher.follow_jobs(tid, &site.site)?;
                 followed.push((tid, self.deadline.or(cycle.period)));
                 self.cycles.insert(tid, (cycle, site.waits));
             }
@@ -149,15 +151,4 @@ fn marked(marks: &JobMarks, counts: &MarkCounts) -> ThreadMarks {
 /// are longer.
 fn deadline_of(marks: &ThreadMarks) -> Option<Nanos> {
     marks.marks.end.as_ref().and(marks.period)
-}
-
-fn counts(site: &ThreadSite) -> SiteCounts {
-    let (count, mean, deviation) = site.intervals;
-    SiteCounts {
-        site: site.site.clone(),
-        waits: site.waits,
-        slept: site.slept,
-        ended_by_timer: site.ended_by_timer,
-        intervals: Intervals { count, mean, deviation },
-    }
 }

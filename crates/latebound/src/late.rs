@@ -13,7 +13,6 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use latebound_model::{Activation, Late, LateAction, OnLate, Run};
-use latebound_probe::Recorder;
 
 use self::commands::{Commands, Ended, Request};
 use self::deeds::Marker;
@@ -22,11 +21,12 @@ use self::save::Saves;
 use crate::cli::{Action, ExplainArgs};
 use crate::jobs::JobFollower;
 use crate::session::Stop;
+use crate::watcher::Watcher;
 use crate::worst::Worst;
 
 /// What the actions are done with.
 pub(crate) struct Hands<'a> {
-    pub(crate) recorder: &'a Recorder,
+    pub(crate) watcher: &'a dyn Watcher,
     pub(crate) worst: &'a mut Worst,
     pub(crate) jobs: &'a JobFollower,
     /// The Run so far: what a save has besides its stretch.

@@ -31,6 +31,8 @@ mod session;
 mod stay_away;
 mod system_threads;
 mod trace_observer;
+mod trace_reader;
+mod trace_recorder;
 mod tune_account;
 mod tune_actuator;
 mod tune_daemon;
@@ -39,6 +41,7 @@ mod tune_undo;
 mod tuning;
 mod verbs;
 mod wakeups;
+mod watcher;
 mod worst;
 
 use std::ffi::OsString;

@@ -32,6 +32,8 @@ enum When {
     Measure,
     /// Where /proc shows tasks of others to few.
     HiddenTasks,
+    /// Where events are read from trace buffers, which do not say what is behind a file descriptor.
+    Trace,
 }
 
 /// One line of the table: a capability, when it is kept, and what for.
@@ -77,6 +79,9 @@ const PRIORITIES: CapabilityRule =
 /// has_pid_permissions(), ptrace_may_access()): a kernel thread that cannot be seen would be taken for one that has ended.
 const TASKS: CapabilityRule =
     CapabilityRule { capability: CapabilitySet::SYS_PTRACE, name: "CAP_SYS_PTRACE", when: When::HiddenTasks };
+/// /proc/PID/fd shows what is behind the descriptors of another's process to who has it (proc_pid_fd(5)).
+const FILES: CapabilityRule =
+    CapabilityRule { capability: CapabilitySet::SYS_PTRACE, name: "CAP_SYS_PTRACE", when: When::Trace };
 /// A page, metrics or a Perfetto trace, in a folder that may be another user's.
 const FILE: CapabilityRule =
     CapabilityRule { capability: CapabilitySet::DAC_OVERRIDE, name: "CAP_DAC_OVERRIDE", when: When::File };
@@ -127,7 +132,7 @@ impl Work {
             Work::Observe => &[MAPS, FOLDER, LOADS],
             // Its folder is held open.
             Work::Serve => &[MAPS, MEASURED],
-            Work::Explain => &[MAPS, FOLDER, LOADS, SIGNALS, FILE],
+            Work::Explain => &[MAPS, FOLDER, LOADS, SIGNALS, FILE, FILES],
             Work::TuneRun => &[PRIORITIES, MEMORY, MAPS, FILE, TASKS],
             Work::Watchdog => &[PRIORITIES, MEMORY, TASKS],
             Work::TuneMap => &[MAPS, FILE],
@@ -171,6 +176,8 @@ pub(crate) struct Needs {
     pub(crate) signal: bool,
     /// Whether wake-ups are measured, by a verb that does so where it is asked to.
     pub(crate) measure: bool,
+    /// Whether events are read from trace buffers.
+    pub(crate) trace: bool,
 }
 
 /// What of this machine decides over the lines of the table.
@@ -208,6 +215,7 @@ fn set(work: Work, needs: Needs, machine: Machine) -> CapabilitySet {
         When::File => needs.file,
         When::Signal => needs.signal,
         When::Measure => needs.measure,
+        When::Trace => needs.trace,
     };
     work.kept().iter().filter(is_kept).fold(CapabilitySet::empty(), |all, kept| all | kept.capability)
 }
@@ -274,6 +282,7 @@ mod tests {
                     When::Signal => " (where it sends signals)",
                     When::Measure => " (with `--measure`)",
                     When::HiddenTasks => " (where /proc hides tasks)",
+                    When::Trace => " (where events are read from tracefs)",
                 };
                 format!("`{}`{when}", kept.name)
             };
@@ -291,7 +300,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_follows_from_what_is_done() {
-        let all = Needs { run: true, load: true, file: true, signal: true, measure: true };
+        let all = Needs { run: true, load: true, file: true, signal: true, measure: true, trace: true };
         let none = Needs::default();
         let new = Machine { maps_by_file: true, hides_tasks: false };
         let old = Machine { maps_by_file: false, hides_tasks: true };

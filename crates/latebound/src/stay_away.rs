@@ -7,7 +7,6 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use latebound_model::{CpuSet, Tid};
-use latebound_probe::Recorder;
 use latebound_syscall::sched;
 
 /// New threads are looked for so often.
@@ -34,14 +33,14 @@ impl StayAway {
         }
     }
 
-    /// Leaves the CPUs of threads that are new. Call it often: it looks once a second.
-    pub(crate) fn look<'a>(&mut self, recorders: impl IntoIterator<Item = &'a Recorder>) {
+    /// Leaves the CPUs of watched threads that are new. Call it often: it asks for them once a second.
+    pub(crate) fn look(&mut self, watched: impl FnOnce() -> BTreeSet<Tid>) {
         let now = Instant::now();
         if self.looked_at.is_some_and(|at| now.duration_since(at) < EVERY) {
             return;
         }
         self.looked_at = Some(now);
-        let watched: BTreeSet<Tid> = recorders.into_iter().flat_map(Recorder::watched_threads).collect();
+        let watched = watched();
         self.known.retain(|tid| watched.contains(tid));
         for tid in watched {
             if self.known.insert(tid)

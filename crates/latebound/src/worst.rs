@@ -5,11 +5,13 @@
 
 use std::collections::BTreeMap;
 
+use anyhow::Result;
 use latebound_analysis::{KernelFacts, Usual, WorstExplanations, explain, may_be_standstill, shows_wakeup};
 use latebound_model::{
     Activation, Cpu, Event, Explanation, Keep, KeptActivations, Missing, MissingKind, Nanos, Tid,
 };
-use latebound_probe::{ProbeError, Recorder};
+
+use crate::watcher::Watcher;
 
 /// Events from so long before the interval are given to the analysis, which tells from them what was on the CPU
 /// when the interval began.
@@ -27,12 +29,12 @@ const USUAL_FOR: Nanos = Nanos::from_secs(1);
 
 /// The events of the CPU on which the thread ran, where its wake-up is among them; else those of all CPUs. Whom a job waits for can
 /// have been anywhere.
-fn events(late: &Activation, from: Nanos, recorder: &Recorder) -> Result<Vec<Event>, ProbeError> {
+fn events(late: &Activation, from: Nanos, watcher: &dyn Watcher) -> Result<Vec<Event>> {
     if late.ended_at.is_some() {
-        return recorder.events_of_all(from, late.until());
+        return watcher.events(None, from, late.until());
     }
-    let here = recorder.events(late.started_cpu, from, late.started_at)?;
-    if shows_wakeup(late, &here) { Ok(here) } else { recorder.events_of_all(from, late.started_at) }
+    let here = watcher.events(Some(late.started_cpu), from, late.started_at)?;
+    if shows_wakeup(late, &here) { Ok(here) } else { watcher.events(None, from, late.started_at) }
 }
 
 /// The worst few, explained, and the activations that are written one by one.
@@ -53,58 +55,49 @@ impl Worst {
     }
 
     /// Explains a late wake-up, where it is among the worst and its events were recorded, and keeps it.
-    pub(crate) fn take(&mut self, late: Activation, recorder: Option<&Recorder>) {
-        if let Some(recorder) = recorder {
-            self.explain(&late, recorder);
+    pub(crate) fn take(&mut self, late: Activation, watcher: Option<&dyn Watcher>) {
+        if let Some(watcher) = watcher {
+            self.explain(&late, watcher);
         }
         self.activations.take(late.length(), || late);
     }
 
-    fn explain(&mut self, late: &Activation, recorder: &Recorder) {
+    fn explain(&mut self, late: &Activation, watcher: &dyn Watcher) {
         if !self.explanations.wants(late) {
             return;
         }
-        match self.explanation(late, recorder) {
+        match self.explanation(late, watcher) {
             Ok(explanation) => self.explanations.take(explanation),
-            Err(error) => self.failed = Some(error.to_string()),
+            Err(error) => self.failed = Some(format!("{error:#}")),
         }
     }
 
     /// The explanation of a late wake-up or job, whether or not it is among the worst.
-    pub(crate) fn explanation(
-        &mut self,
-        late: &Activation,
-        recorder: &Recorder,
-    ) -> Result<Explanation, ProbeError> {
+    pub(crate) fn explanation(&mut self, late: &Activation, watcher: &dyn Watcher) -> Result<Explanation> {
         let from = late.requested_at.saturating_sub(MARGIN);
-        let events = events(late, from, recorder)?;
+        let events = events(late, from, watcher)?;
         let mut explanation = explain(late, &events, &self.facts);
         if may_be_standstill(&events, late) {
-            match self.with_history(late, from, recorder) {
+            match self.with_history(late, from, watcher) {
                 Ok(again) => explanation = again,
-                Err(error) => self.failed = Some(error.to_string()),
+                Err(error) => self.failed = Some(format!("{error:#}")),
             }
         }
-        recorder.name_members(&mut explanation);
+        watcher.name_members(&mut explanation);
         Ok(explanation)
     }
 
     /// The same with the events of all CPUs and with what is usual on that one: reading these takes some milliseconds, and few
     /// wake-ups need it.
-    fn with_history(
-        &mut self,
-        late: &Activation,
-        from: Nanos,
-        recorder: &Recorder,
-    ) -> Result<Explanation, ProbeError> {
+    fn with_history(&mut self, late: &Activation, from: Nanos, watcher: &dyn Watcher) -> Result<Explanation> {
         let cpu = late.started_cpu;
         let is_fresh = |at: &Nanos| late.requested_at.saturating_sub(*at) < USUAL_FOR;
         if !self.usual_of.get(&cpu).is_some_and(|(at, _)| is_fresh(at)) {
-            let history = recorder.events(cpu, from.saturating_sub(HISTORY), late.requested_at)?;
+            let history = watcher.events(Some(cpu), from.saturating_sub(HISTORY), late.requested_at)?;
             self.usual_of.insert(cpu, (late.requested_at, Usual::of(&history)));
         }
         self.facts.usual = self.usual_of.get(&cpu).map(|(_, usual)| usual.clone()).unwrap_or_default();
-        let events = recorder.events_of_all(from, Nanos(late.until().0.saturating_add(AFTER.0)))?;
+        let events = watcher.events(None, from, Nanos(late.until().0.saturating_add(AFTER.0)))?;
         Ok(explain(late, &events, &self.facts))
     }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `observe` by the kernel's own trace buffers: the same names and counts as by BPF, every lost event counted, and no instance left.
+//! `observe` and `explain` by the kernel's own trace buffers: the same names and counts as by BPF, every lost event counted, and no instance left.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on ends")]
 
 use std::collections::BTreeSet;
@@ -308,4 +308,107 @@ fn a_trace_buffer_is_refused_without_the_source_that_has_one() {
         latebound().args(["observe", "--trace-buffer", "1MiB", "--duration", "1s"]).output().unwrap();
     assert!(!output.status.success());
     assert!(text(&output.stderr).contains("type --source tracefs"), "{}", text(&output.stderr));
+}
+
+/// A child that sleeps until each next millisecond, and spins for two of them in each hundredth turn. It says when it begins.
+const LOOP: &str = "import time
+due = time.monotonic()
+for turn in range(20000):
+    due += 0.001
+    time.sleep(max(0, due - time.monotonic()))
+    if turn % 100 == 99:
+        until = time.monotonic() + 0.002
+        while time.monotonic() < until: pass
+";
+
+fn looping() -> Child {
+    let python = Command::new("python3").args(["-c", LOOP]).stdin(Stdio::null()).spawn().unwrap();
+    // Until it has read its modules it has other waits.
+    std::thread::sleep(Duration::from_millis(300));
+    python
+}
+
+#[test]
+fn live_explain_by_tracefs_follows_jobs_and_says_what_it_does_not_see() {
+    let mut python = looping();
+    let pid = python.id().to_string();
+    let arguments = "--source tracefs --duration 1s --format json --worst 5 --pid";
+    let output = latebound().arg("explain").args(arguments.split(' ')).arg(&pid).output().unwrap();
+    let run = run_of(&output);
+    python.kill().unwrap();
+    python.wait().unwrap();
+    assert_eq!(run.settings["source"], "tracefs");
+    let [thread] = run.jobs.as_slice() else { panic!("{:?}", run.jobs) };
+    let cycle = thread.cycle.as_ref().expect("the wait is recognised");
+    assert_eq!(cycle.site.call.as_deref(), Some("clock_nanosleep"));
+    assert!(thread.jobs > 300, "{thread:?}");
+    assert_eq!(run.worst.len(), 5);
+    for job in &run.worst {
+        assert!(job.adds_up() && job.length().0 > 1_500_000, "{job:?}");
+        assert!(!job.members.is_empty(), "{job:?}");
+    }
+    // On a quiet machine its own code is nearly all.
+    let own = |job: &latebound_model::Explanation| -> u64 {
+        let own = job.causes.iter().filter(|cause| cause.kind == latebound_model::CauseKind::OwnCode);
+        own.map(|cause| cause.duration.0).sum()
+    };
+    assert!(run.worst.iter().any(|job| own(job) > 1_500_000), "{:?}", run.worst.first());
+    let unseen: Vec<&str> = run.missing.iter().map(|one| one.what.as_str()).collect();
+    assert!(unseen.contains(&"watching in the kernel by BPF"), "{unseen:?}");
+    // What it does to read them is not among the events.
+    let own =
+        run.missing.iter().find(|one| one.kind == MissingKind::Condition && one.why.contains(" events ("));
+    if let Some(own) = own {
+        let percent: f64 =
+            own.why.split(" events (").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
+        assert!(percent < 30.0, "{}", own.why);
+    }
+    assert!(instances().is_empty(), "{:?}", instances());
+}
+
+#[test]
+fn live_explain_without_type_information_takes_the_next_rung() {
+    let mut python = looping();
+    let arguments = format!("explain --pid {} --duration 1s --format json", python.id());
+    let run = run_of(&without_types(&arguments).output().unwrap());
+    python.kill().unwrap();
+    python.wait().unwrap();
+    assert!(run.worst.iter().any(|job| job.ended_at.is_some()), "{:?}", run.jobs);
+    assert!(run.missing.iter().any(|one| one.why.contains("/sys/kernel/btf/vmlinux")), "{:?}", run.missing);
+
+    let refused = |arguments: &str, said: &str| {
+        let output = without_types(arguments).output().unwrap();
+        let error = text(&output.stderr);
+        assert!(!output.status.success() && error.contains(said), "{arguments}: {error}");
+    };
+    refused("explain --rt --source bpf --duration 1s", "cannot watch by BPF");
+    refused(
+        "explain --rt --begin tracepoint:sched:sched_switch --duration 1s",
+        "no trace buffer shows where --begin is reached",
+    );
+    refused("explain --rt --trace-buffer 1MiB --duration 1s", "type --source tracefs");
+}
+
+#[test]
+fn live_bound_by_tracefs_is_an_estimate_and_leaves_no_instance() {
+    let bound = |output: Output| -> serde_json::Value {
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let arguments = "bound --by tracefs --duration 2s --format json --load timer";
+    let chosen = bound(latebound().args(arguments.split(' ')).output().unwrap());
+    assert_eq!((chosen["verdict"].as_str(), chosen["evidence"].as_str()), (Some("estimate"), Some("events")));
+    for cpu in chosen["cpus"].as_array().unwrap() {
+        let value = |name: &str| cpu["views"][name]["latency_ns"].as_u64();
+        assert!(value("none").is_some() && value("replay") >= value("none"), "{cpu}");
+    }
+    assert!(instances().is_empty(), "{:?}", instances());
+
+    let fallen = bound(without_types("bound --duration 1s --format json --no-measure").output().unwrap());
+    assert_eq!(fallen["verdict"].as_str(), Some("estimate"));
+    let reasons = fallen["reasons"].to_string();
+    assert!(
+        reasons.contains("not by estimate: ") && reasons.contains("/sys/kernel/btf/vmlinux"),
+        "{reasons}"
+    );
 }

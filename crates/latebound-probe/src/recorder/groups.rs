@@ -77,7 +77,7 @@ fn folders(hierarchy: Hierarchy) -> Vec<(u64, String)> {
 }
 
 /// Where a thread belongs at this moment; `None` where it is gone.
-pub(crate) fn member_now(tid: Tid) -> Option<Membership> {
+pub fn member_now(tid: Tid) -> Option<Membership> {
     let status = std::fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
     let process = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()?;
     let groups = std::fs::read_to_string(format!("/proc/{tid}/cgroup")).ok()?;

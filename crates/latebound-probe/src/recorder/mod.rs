@@ -74,6 +74,7 @@ use crate::program::{self, enable_statistics, program_info};
 use crate::{calls, mapping};
 
 pub use self::ended::EndedThreads;
+pub use self::groups::member_now;
 pub use self::marks::MarkCounts;
 pub use self::options::{Following, RecorderOptions, Watch};
 

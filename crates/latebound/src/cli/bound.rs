@@ -100,8 +100,10 @@ pub(crate) enum FollowBy {
     Bpf,
     /// The thread model in the kernel module latebound_bound, for kernels without BPF.
     Module,
-    /// Scheduler and interrupt events alone, which every kernel has: never a bound.
+    /// Scheduler and interrupt events alone, by BPF, which every kernel has: never a bound.
     Estimate,
+    /// The same events from the kernel's trace buffers, where BPF cannot be had: never a bound.
+    Tracefs,
 }
 
 impl FollowBy {
@@ -110,6 +112,7 @@ impl FollowBy {
             FollowBy::Bpf => "bpf",
             FollowBy::Module => "module",
             FollowBy::Estimate => "estimate",
+            FollowBy::Tracefs => "tracefs",
         }
     }
 }

@@ -4,7 +4,7 @@
 
 use anyhow::{Result, anyhow};
 use latebound_analysis::bound::{Estimator, FoldedInterrupts};
-use latebound_model::{Bound, Event, Loss, Nanos, WorkloadCurve};
+use latebound_model::{Bound, Event, Loss, Nanos, ViewKind, WorkloadCurve};
 use latebound_probe::{Following, Recorder, RecorderOptions};
 use latebound_report::loss_text;
 
@@ -12,7 +12,7 @@ use super::{Follow, Target, Worst, Written};
 use crate::session::monotonic;
 
 /// What to do for more.
-const REMEDY: &str = "for a bound boot a PREEMPT_RT kernel with PREEMPT_TRACER and IRQSOFF_TRACER";
+pub(super) const REMEDY: &str = "for a bound boot a PREEMPT_RT kernel with PREEMPT_TRACER and IRQSOFF_TRACER";
 
 struct EstimateFollower {
     recorder: Recorder,
@@ -38,6 +38,20 @@ pub(super) fn start(target: &Target, instead_of: &[String]) -> Result<Box<dyn Fo
     }))
 }
 
+/// The record of an estimate so far, with what was lost among its problems.
+pub(super) fn estimated(
+    estimator: &mut Estimator<FoldedInterrupts>,
+    view: ViewKind,
+    mut problems: Vec<String>,
+    losses: &[Loss],
+    worst: &Worst,
+) -> Result<Bound> {
+    problems.extend(losses.iter().filter(|loss| loss.count != Some(0)).map(loss_text));
+    estimator
+        .bound(monotonic(), view, problems, |cpu| worst.get(&cpu).cloned())
+        .map_err(|(cpu, error)| anyhow!("CPU {cpu}: {error}"))
+}
+
 impl Follow for EstimateFollower {
     fn take(&mut self) -> Result<()> {
         let estimator = &mut self.estimator;
@@ -54,13 +68,8 @@ impl Follow for EstimateFollower {
     }
 
     fn bound(&mut self, worst: &Worst) -> Result<Bound> {
-        let mut problems = self.problems.clone();
-        for loss in self.recorder.losses().iter().filter(|loss| loss.count != Some(0)) {
-            problems.push(loss_text(loss));
-        }
-        self.estimator
-            .bound(monotonic(), self.target.view, problems, |cpu| worst.get(&cpu).cloned())
-            .map_err(|(cpu, error)| anyhow!("CPU {cpu}: {error}"))
+        let (problems, losses) = (self.problems.clone(), self.recorder.losses());
+        estimated(&mut self.estimator, self.target.view, problems, &losses, worst)
     }
 
     fn curves(&self) -> Vec<WorkloadCurve> {

@@ -12,13 +12,13 @@ use latebound_files::Folder;
 use latebound_model::{
     Activation, Cpu, Event, EventKind, Missing, MissingKind, Nanos, Run, RunState, Save, Stretch, Tid,
 };
-use latebound_probe::Recorder;
 use latebound_report::html;
 use latebound_store::RunFolder;
 
 use super::{Hands, in_short};
 use crate::cli::LateArgs;
 use crate::session::unused_default;
+use crate::watcher::Watcher;
 
 /// Who may read saves: as of Runs.
 const FOLDER_MODE: u32 = 0o750;
@@ -91,9 +91,9 @@ impl Saves {
             self.left_out += 1;
             return Ok(None);
         }
-        let from = late.until().saturating_sub(self.before).max(hands.recorder.started_at());
+        let from = late.until().saturating_sub(self.before).max(hands.watcher.started_at());
         let to = Nanos(late.until().0.saturating_add(AFTER.0));
-        let explanation = hands.worst.explanation(late, hands.recorder)?;
+        let explanation = hands.worst.explanation(late, hands.watcher)?;
         // Then what else was bad in that time.
         let within = hands.worst.explanations().iter().filter(|other| {
             other.requested_at >= from
@@ -102,17 +102,17 @@ impl Saves {
         });
         let worst = std::iter::once(explanation).chain(within.cloned()).collect();
         let of_thread = |tid: Option<Tid>| tid == Some(late.runner_tid());
-        let mut series = hands.recorder.series();
+        let mut series = hands.watcher.series();
         series.retain(|series| of_thread(series.subject.task.as_ref().map(|task| task.tid)));
         let mut jobs = hands.jobs.threads(&series);
         jobs.retain(|thread| of_thread(Some(thread.task.tid)));
-        let missing = hands.run.missing.iter().chain(hands.recorder.missing()).cloned().collect();
+        let missing = hands.run.missing.iter().cloned().chain(hands.watcher.missing()).collect();
         let mut run = Run {
             state: RunState::Complete,
             duration: to.saturating_sub(hands.run.started_monotonic),
             worst,
             stretch: Some(Stretch { from, to, trigger, limit, late: in_short(late) }),
-            losses: hands.recorder.losses(),
+            losses: hands.watcher.losses(),
             missing,
             series,
             jobs,
@@ -123,7 +123,7 @@ impl Saves {
         let name = format!("{}.run", self.made.len() + 1);
         let path = self.path.join(&name);
         let mut folder = RunFolder::create_in(&self.folder, name.as_ref(), path.clone())?;
-        let events = Stream { recorder: hands.recorder, from, to, seen: RefCell::default() };
+        let events = Stream { watcher: hands.watcher, from, to, seen: RefCell::default() };
         folder.write_events(events.all())?;
         run.missing.extend(events.missing()?);
         folder.finish_with(&run, |run| Some(html::page(run)))?;
@@ -134,7 +134,7 @@ impl Saves {
 
 /// The events of a stretch, CPU by CPU.
 struct Stream<'a> {
-    recorder: &'a Recorder,
+    watcher: &'a dyn Watcher,
     from: Nanos,
     to: Nanos,
     seen: RefCell<Seen>,
@@ -143,7 +143,7 @@ struct Stream<'a> {
 /// What was met while events were read.
 #[derive(Default)]
 struct Seen {
-    failed: Option<latebound_probe::ProbeError>,
+    failed: Option<anyhow::Error>,
     /// CPUs whose events do not reach back to the begin, and the latest moment from which on one has its events.
     short: Vec<Cpu>,
     since: Nanos,
@@ -151,12 +151,12 @@ struct Seen {
 
 impl Stream<'_> {
     fn all(&self) -> impl Iterator<Item = Event> {
-        self.recorder.cpus().iter().flat_map(|&cpu| self.of(cpu))
+        self.watcher.cpus().into_iter().flat_map(|cpu| self.of(cpu))
     }
 
     fn of(&self, cpu: Cpu) -> Vec<Event> {
         let mut seen = self.seen.borrow_mut();
-        let mut events = match self.recorder.events(cpu, self.from, self.to) {
+        let mut events = match self.watcher.events(Some(cpu), self.from, self.to) {
             Ok(events) => events,
             Err(error) => {
                 seen.failed.get_or_insert(error);
@@ -179,7 +179,7 @@ impl Stream<'_> {
     fn missing(&self) -> Result<Option<Missing>> {
         let mut seen = self.seen.borrow_mut();
         if let Some(error) = seen.failed.take() {
-            return Err(error.into());
+            return Err(error);
         }
         let cpus = seen.short.len();
         Ok((cpus > 0).then(|| Missing {

@@ -19,6 +19,7 @@ use crate::output::Output;
 use crate::privileges::{self, Needs, Work};
 use crate::session::{self, Progress, RunWriter, Stop};
 use crate::wakeups;
+use crate::watcher::Watcher;
 use crate::worst::Worst;
 
 /// How often late wake-ups are taken from the measuring threads: often enough that the recorder still holds the
@@ -162,8 +163,9 @@ impl Probes {
     }
 
     fn explain(&self, measurement: &Measurement, worst: &mut Worst) {
+        let watcher = self.recorder.as_ref().map(|recorder| recorder as &dyn Watcher);
         for late in measurement.drain_late() {
-            worst.take(late, self.recorder.as_ref());
+            worst.take(late, watcher);
         }
     }
 

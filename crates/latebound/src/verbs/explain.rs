@@ -18,7 +18,7 @@ use latebound_report::{html, perfetto, terminal};
 use latebound_saved::Watched;
 use latebound_system::{Facts, FoundGroup, Root, threads_of_group};
 
-use crate::cli::ExplainArgs;
+use crate::cli::{ExplainArgs, SourceName};
 use crate::firmware::Firmware;
 use crate::group;
 use crate::jobs::JobFollower;
@@ -30,7 +30,10 @@ use crate::pause::Pause;
 use crate::privileges::{self, Needs, Work};
 use crate::session::{self, Progress, RunWriter, Stop};
 use crate::stay_away::StayAway;
+use crate::trace_reader::note_removed;
+use crate::trace_recorder::{TraceRecorder, TraceRecorderOptions};
 use crate::wakeups;
+use crate::watcher::Watcher;
 use crate::worst::Worst;
 
 pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Outcome> {
@@ -46,6 +49,7 @@ pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Outcome> {
     if let Some(path) = &args.trace {
         return saved(path, args, &perfetto, output);
     }
+    args.source.check()?;
     let marks = args.marks()?;
     let loads = Loads::parse(&args.load)?;
     let group = group::chosen(&args.group)?;
@@ -71,7 +75,12 @@ pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Outcome> {
     };
     let memory = options.memory_per_cpu;
     let firmware = Firmware::begin(&run);
-    let mut recorder = Recorder::start(options).context("cannot watch")?;
+    let source = start(args, options, group.as_ref(), output)?;
+    if source.is_trace {
+        // It costs more, and says less, than what watches in the kernel: the two are not alike.
+        run.settings.insert("source".to_owned(), "tracefs".to_owned());
+    }
+    let mut watcher = source.watcher;
     let loads = loads.start(args.duration, &allowed, &stop)?;
     let acts = |what: fn(&LateActions) -> bool| late_actions.as_ref().is_some_and(what);
     let needs = Needs {
@@ -80,6 +89,7 @@ pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Outcome> {
         file: args.perfetto.is_some(),
         signal: acts(LateActions::sends_signals),
         measure: false,
+        trace: source.is_trace,
     };
     privileges::give_up(Work::Explain, needs, &mut run);
     let mut worst = Worst::new(args.recorder.worst, args.recorder.keep(), KernelFacts::from(&run.system));
@@ -92,28 +102,28 @@ pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Outcome> {
     loop {
         let over = args.duration.is_some_and(|planned| elapsed() >= planned);
         let stopped = stop.is_set();
-        stay_away.look([&recorder]);
-        let late = recorder.late()?;
+        stay_away.look(|| watcher.threads());
+        let late = watcher.late()?;
         let mut found = !late.is_empty();
         for late in late {
             if let Some(actions) = &mut late_actions {
-                let (run, jobs, worst, recorder) = (&run, &jobs, &mut worst, &recorder);
-                actions.take(&late, &mut Hands { recorder, worst, jobs, run, stop: &stop });
+                let (run, jobs, worst, watcher) = (&run, &jobs, &mut worst, watcher.as_ref());
+                actions.take(&late, &mut Hands { watcher, worst, jobs, run, stop: &stop });
             }
-            worst.take(late, Some(&recorder));
+            worst.take(late, Some(watcher.as_ref()));
         }
-        for (tid, deadline) in jobs.look(&mut recorder)? {
+        for (tid, deadline) in jobs.look(watcher.as_mut())? {
             worst.follow_jobs(tid, deadline);
             found = true;
         }
         if let Some(actions) = &mut late_actions {
-            let (run, jobs, worst, recorder) = (&run, &jobs, &mut worst, &recorder);
-            actions.go_on(&mut Hands { recorder, worst, jobs, run, stop: &stop });
+            let (run, jobs, worst, watcher) = (&run, &jobs, &mut worst, watcher.as_ref());
+            actions.go_on(&mut Hands { watcher, worst, jobs, run, stop: &stop });
             if over {
                 actions.close();
             }
         }
-        if let Some(ended) = recorder.free_ended()? {
+        if let Some(ended) = watcher.free_ended()? {
             jobs.forget(&ended.threads, &ended.series);
             worst.forget(&ended.threads);
         }
@@ -128,14 +138,18 @@ pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Outcome> {
             format!("{} watched, worst {worst}", elapsed())
         });
         if record.is_due() {
-            collect(&mut run, &recorder, &worst, &jobs, elapsed());
+            collect(&mut run, watcher.as_ref(), &worst, &jobs, elapsed());
             run.on_late = late_actions.as_ref().map(LateActions::so_far);
             record.checkpoint(&run);
         }
         std::thread::sleep(pause.next(found || late_actions.is_some()));
     }
     progress.clear();
-    collect(&mut run, &recorder, &worst, &jobs, elapsed());
+    let lasted = elapsed();
+    for late in watcher.end()? {
+        worst.take(late, Some(watcher.as_ref()));
+    }
+    collect(&mut run, watcher.as_ref(), &worst, &jobs, lasted);
     if let Some(actions) = late_actions {
         run.on_late = Some(actions.finish());
         let folder = run.on_late.as_ref().and_then(|done| done.folder.as_deref());
@@ -143,11 +157,10 @@ pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Outcome> {
             output.note(&note);
         }
     }
-    quotas.finish(&mut run, &recorder);
+    quotas.finish(&mut run);
     firmware.finish(&mut run);
-    run.missing.extend(recorder.missing().iter().cloned());
-    run.missing.extend(recorder.unreached_marks());
-    run.missing.extend(recorder.shared_places());
+    run.missing.extend(watcher.missing());
+    run.missing.extend(watcher.missing_at_the_end());
     run.missing.extend(worst.take_missing());
     loads.finish(&mut run);
     let cut_short = stop.is_set() && args.duration.is_some();
@@ -172,7 +185,7 @@ fn saved(path: &Path, args: &ExplainArgs, perfetto: &PerfettoFile<'_>, output: &
     let watched = match &args.comm {
         Some(comm) => Watched::Comm(comm.clone()),
         None if args.rt => Watched::RealTime,
-        None => Watched::Threads(args.tid.clone()),
+        None => Watched::Threads(args.tid.iter().copied().collect()),
     };
     let found = explain_trace(path, &watched, &args.cycle(), args.recorder.worst, &Cancel::default())?;
     if output.is_json() {
@@ -218,6 +231,58 @@ impl<'a> PerfettoFile<'a> {
             .replace(name, |file| file.write_all(&perfetto::trace(explanations)))
             .with_context(|| format!("cannot write {}", path.display()))
     }
+}
+
+/// What watches, and whether it reads the trace buffers of the kernel.
+struct Source {
+    watcher: Box<dyn Watcher>,
+    is_trace: bool,
+}
+
+/// BPF where it can be had, unless the user chooses.
+fn start(
+    args: &ExplainArgs,
+    options: RecorderOptions,
+    group: Option<&FoundGroup>,
+    output: &Output,
+) -> Result<Source> {
+    let (watch, memory_per_cpu, follows_jobs) = (options.watch.clone(), options.memory_per_cpu, options.jobs);
+    let instead_of = match args.source.source {
+        Some(SourceName::Tracefs) => (
+            "--source tracefs was asked for".to_owned(),
+            "explain without --source, where the kernel takes BPF programs",
+        ),
+        chosen => match Recorder::start(options) {
+            Ok(recorder) => return Ok(Source { watcher: Box::new(recorder), is_trace: false }),
+            Err(error) if chosen.is_some() => return Err(error).context("cannot watch by BPF"),
+            Err(error) => (error.to_string(), "`latebound doctor` shows what BPF needs here"),
+        },
+    };
+    let why = instead_of.0.clone();
+    if args.begin.is_some() {
+        bail!(
+            "cannot watch by BPF ({why}), and no trace buffer shows where --begin is reached; leave it out, and name the wait between two jobs by --cycle"
+        );
+    }
+    let trace = TraceRecorderOptions {
+        watch: &watch,
+        group,
+        follows_jobs,
+        buffer_bytes: args.source.trace_buffer,
+        memory_per_cpu,
+        instead_of,
+    };
+    let gives_up = || {
+        // The main thread says where that fails.
+        let _ = privileges::keep(Work::Explain, Needs::default());
+    };
+    let (recorder, stale) =
+        TraceRecorder::start(trace, gives_up).with_context(|| match args.source.source {
+            Some(_) => "cannot watch by tracefs".to_owned(),
+            None => format!("cannot watch by BPF ({why}), nor by tracefs"),
+        })?;
+    note_removed(&stale, output);
+    Ok(Source { watcher: Box::new(recorder), is_trace: true })
 }
 
 fn watched(args: &ExplainArgs, group: Option<&FoundGroup>) -> Result<Watch> {
@@ -269,8 +334,8 @@ impl Quotas {
 
     /// Puts the quotas into the Run, with what happened since, and what they mean in place of what was found for this
     /// process's own group.
-    fn finish(mut self, run: &mut Run, recorder: &Recorder) {
-        let met = recorder.series().into_iter().filter_map(|series| series.subject.task).map(|task| task.tid);
+    fn finish(mut self, run: &mut Run) {
+        let met = run.series.iter().filter_map(|series| series.subject.task.as_ref()).map(|task| task.tid);
         self.threads.extend(met);
         self.threads.sort_unstable();
         self.threads.dedup();
@@ -296,13 +361,13 @@ impl Quotas {
     }
 }
 
-fn collect(run: &mut Run, recorder: &Recorder, worst: &Worst, jobs: &JobFollower, elapsed: Nanos) {
+fn collect(run: &mut Run, watcher: &dyn Watcher, worst: &Worst, jobs: &JobFollower, elapsed: Nanos) {
     run.duration = elapsed;
-    run.series = recorder.series();
+    run.series = watcher.series();
     run.jobs = jobs.threads(&run.series);
     run.worst = worst.explanations().to_vec();
     run.blame = blame_groups(&run.worst);
-    run.losses = recorder.losses();
+    run.losses = watcher.losses();
 }
 
 fn print(run: &Run, output: &Output) -> Result<()> {

@@ -4,7 +4,7 @@
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use latebound_model::{
     Activation, Loss, Mechanism, Missing, MissingKind, Nanos, Run, RunState, RunVerb, Series,
 };
@@ -12,7 +12,7 @@ use latebound_probe::{ObserveOptions, Observer, ProbeError};
 use latebound_report::{html, observe_rows, terminal};
 use latebound_system::{Facts, Root};
 
-use crate::cli::{Format, ObserveArgs, SourceName};
+use crate::cli::{Format, ObserveArgs, SourceArgs, SourceName};
 use crate::live;
 use crate::load_runner::{self, Loads};
 use crate::outcome::Outcome;
@@ -20,6 +20,7 @@ use crate::output::Output;
 use crate::privileges::{self, Needs, Work};
 use crate::session::{self, Progress, RunWriter, Stop};
 use crate::trace_observer::TraceObserver;
+use crate::trace_reader::note_removed;
 
 pub(crate) fn run(args: &ObserveArgs, output: &Output) -> Result<Outcome> {
     let loads = Loads::parse(&args.load)?;
@@ -119,11 +120,10 @@ impl Source {
     fn start(args: &ObserveArgs, output: &Output) -> Result<Source> {
         let mechanisms: std::collections::BTreeSet<Mechanism> =
             args.mechanism.iter().map(|&name| name.into()).collect();
-        if args.source != Some(SourceName::Tracefs) && args.trace_buffer.is_some() {
-            bail!("--trace-buffer is for the source tracefs; type --source tracefs as well, or leave it out");
-        }
+        let SourceArgs { source: chosen_source, trace_buffer } = args.source;
+        args.source.check()?;
         let options = ObserveOptions { mechanisms: mechanisms.clone(), ..ObserveOptions::default() };
-        let (why, remedy) = match args.source {
+        let (why, remedy) = match chosen_source {
             Some(SourceName::Tracefs) => (
                 "--source tracefs was asked for".to_owned(),
                 "observe without --source, where the kernel takes BPF programs",
@@ -143,18 +143,13 @@ impl Source {
             // The main thread says where that fails.
             let _ = privileges::keep(Work::Observe, needs);
         };
-        let (observer, stale) =
-            TraceObserver::start(&mechanisms, args.trace_buffer, gives_up).with_context(|| {
-                match args.source {
-                    Some(_) => "cannot observe by tracefs".to_owned(),
-                    None => format!("cannot observe by BPF ({why}), nor by tracefs"),
-                }
-            })?;
-        for name in stale {
-            output.note(&format!(
-                "latebound: removed the trace instance {name}, which a run that was killed had left"
-            ));
-        }
+        let (observer, stale) = TraceObserver::start(&mechanisms, trace_buffer, gives_up).with_context(
+            || match chosen_source {
+                Some(_) => "cannot observe by tracefs".to_owned(),
+                None => format!("cannot observe by BPF ({why}), nor by tracefs"),
+            },
+        )?;
+        note_removed(&stale, output);
         let without_bpf = Missing::new(
             MissingKind::Events,
             "counting in the kernel by BPF",
@@ -199,19 +194,6 @@ impl Source {
         };
         let mut missing = vec![without_bpf.clone()];
         missing.extend(observer.missing());
-        let tally = observer.tally();
-        if tally.own > 0 {
-            let percent = 100.0 * tally.own as f64 / tally.events as f64;
-            missing.push(Missing::new(
-                MissingKind::Condition,
-                "events without the tool's own",
-                format!(
-                    "{} of {} events ({percent:.1} %) came while threads of latebound ran, which read the trace",
-                    tally.own, tally.events
-                ),
-                "observe by BPF, which reads no events",
-            ));
-        }
         missing
     }
 

@@ -19,7 +19,8 @@ pub(crate) const EXPECTED: &[Expected] = &[
     ("fsync", waits_for_the_journal_or_the_disk),
     ("fsync behind", waits_for_the_journal_or_the_disk),
     ("major fault", |cause| cause.kind == CauseKind::BlockIo || is_major(cause)),
-    ("work item", by_work_item),
+    // Where nothing says how the thread sleeps, the request of the device in the file is what it waits for.
+    ("work item", |cause| by_work_item(cause) || (by_trace() && cause.kind == CauseKind::BlockIo)),
     // It comes from the loopback, in a softirq that a timer of the delay had begin.
     ("datagram", |cause| {
         cause.kind == CauseKind::WaitedForInterrupt
@@ -36,6 +37,10 @@ pub(crate) const LOOP: &str = "LATEBOUND_LOOP";
 fn by_work_item(cause: &Cause) -> bool {
     let is_worker = |name: &str| name.starts_with("kworker/");
     cause.via.first().is_some_and(|link| is_worker(&link.task.comm) && link.through == WaitThrough::WorkItem)
+}
+
+fn by_trace() -> bool {
+    crate::source() == "tracefs"
 }
 
 fn is_major(cause: &Cause) -> bool {

@@ -357,8 +357,8 @@ impl Source for Watched {
         if self.watches.is_empty() {
             return Ok(None);
         }
-        let theirs = self.watches.iter().filter(|one| !one.is_measured).map(|one| &one.recorder);
-        self.stay_away.look(theirs);
+        let theirs = self.watches.iter().filter(|one| !one.is_measured);
+        self.stay_away.look(|| theirs.flat_map(|one| one.recorder.watched_threads()).collect());
         if self.groups_at.elapsed() >= GROUPS_EVERY {
             self.groups_at = Instant::now();
             let names: Vec<String> = self.watches.iter().map(|one| one.name.clone()).collect();

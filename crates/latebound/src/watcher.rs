@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What watches threads for `explain`: programs in the kernel, or what reads its trace buffers.
+//!
+//! Owns what both have in common. Never explains.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, Result};
+use latebound_analysis::cycle::{Intervals, SiteCounts};
+use latebound_model::{Activation, Cpu, Event, Explanation, Loss, Missing, Nanos, Series, Tid, WaitSite};
+use latebound_probe::{EndedThreads, MarkCounts, Recorder, ThreadSite};
+
+/// Watches threads, and holds the last events.
+pub(crate) trait Watcher {
+    /// What was late since the last call, oldest first.
+    fn late(&mut self) -> Result<Vec<Activation>>;
+
+    /// Ends it where it goes on reading, and gives what was late until then.
+    fn end(&mut self) -> Result<Vec<Activation>> {
+        Ok(Vec::new())
+    }
+
+    /// The places at which watched threads waited, of threads whose jobs are not followed yet.
+    fn sites(&self) -> Result<Vec<(Tid, SiteCounts)>>;
+
+    /// From now on the jobs of a thread are followed, which go from one wait at this place to the next.
+    fn follow_jobs(&mut self, tid: Tid, site: &WaitSite) -> Result<()>;
+
+    /// What was counted at the marks of jobs.
+    fn marks(&self) -> Vec<(Tid, MarkCounts)> {
+        Vec::new()
+    }
+
+    /// The events in `[from, to]`, by time: of one CPU, or of all.
+    fn events(&self, cpu: Option<Cpu>, from: Nanos, to: Nanos) -> Result<Vec<Event>>;
+
+    /// The CPUs whose events are held.
+    fn cpus(&self) -> Vec<Cpu>;
+
+    /// Since when there are events.
+    fn started_at(&self) -> Nanos;
+
+    /// The threads that are watched.
+    fn threads(&self) -> BTreeSet<Tid>;
+
+    /// Gives the places of threads that have ended to others, where that is due.
+    fn free_ended(&mut self) -> Result<Option<EndedThreads>> {
+        Ok(None)
+    }
+
+    /// Says of each thread that an explanation names to which process and control group it belongs.
+    fn name_members(&self, explanation: &mut Explanation);
+
+    /// The distributions so far.
+    fn series(&self) -> Vec<Series>;
+
+    /// What was lost so far.
+    fn losses(&self) -> Vec<Loss>;
+
+    /// What this kernel does not show.
+    fn missing(&self) -> Vec<Missing>;
+
+    /// What else is known to be missing at the end.
+    fn missing_at_the_end(&self) -> Vec<Missing>;
+}
+
+fn counts(site: &ThreadSite) -> SiteCounts {
+    let (count, mean, deviation) = site.intervals;
+    SiteCounts {
+        site: site.site.clone(),
+        waits: site.waits,
+        slept: site.slept,
+        ended_by_timer: site.ended_by_timer,
+        intervals: Intervals { count, mean, deviation },
+    }
+}
+
+impl Watcher for Recorder {
+    fn late(&mut self) -> Result<Vec<Activation>> {
+        Ok(Recorder::late(self)?)
+    }
+
+    fn sites(&self) -> Result<Vec<(Tid, SiteCounts)>> {
+        Ok(Recorder::sites(self)?.iter().map(|site| (site.tid, counts(site))).collect())
+    }
+
+    fn follow_jobs(&mut self, tid: Tid, site: &WaitSite) -> Result<()> {
+        let sites = Recorder::sites(self)?;
+        let found = sites.iter().find(|known| known.tid == tid && known.site == *site);
+        let found = found.with_context(|| format!("thread {tid} has ended"))?;
+        Ok(Recorder::follow_jobs(self, found)?)
+    }
+
+    fn marks(&self) -> Vec<(Tid, MarkCounts)> {
+        Recorder::marks(self)
+    }
+
+    fn events(&self, cpu: Option<Cpu>, from: Nanos, to: Nanos) -> Result<Vec<Event>> {
+        Ok(match cpu {
+            Some(cpu) => Recorder::events(self, cpu, from, to)?,
+            None => self.events_of_all(from, to)?,
+        })
+    }
+
+    fn cpus(&self) -> Vec<Cpu> {
+        Recorder::cpus(self).to_vec()
+    }
+
+    fn started_at(&self) -> Nanos {
+        Recorder::started_at(self)
+    }
+
+    fn threads(&self) -> BTreeSet<Tid> {
+        self.watched_threads().into_iter().collect()
+    }
+
+    fn free_ended(&mut self) -> Result<Option<EndedThreads>> {
+        Ok(Recorder::free_ended(self)?)
+    }
+
+    fn name_members(&self, explanation: &mut Explanation) {
+        Recorder::name_members(self, explanation);
+    }
+
+    fn series(&self) -> Vec<Series> {
+        Recorder::series(self)
+    }
+
+    fn losses(&self) -> Vec<Loss> {
+        Recorder::losses(self)
+    }
+
+    fn missing(&self) -> Vec<Missing> {
+        Recorder::missing(self).to_vec()
+    }
+
+    fn missing_at_the_end(&self) -> Vec<Missing> {
+        self.unreached_marks().into_iter().chain(self.shared_places()).collect()
+    }
+}
