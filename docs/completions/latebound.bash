@@ -277,7 +277,7 @@ _latebound() {
             return 0
             ;;
         latebound__subcmd__check)
-            opts="-o -h -V --cpus --policy --priority --period --offset --duration --dma-latency --timer-slack --block --max-latency --load --keep-arguments --output --force --worst --keep --recorder-memory --no-observe --format --color --help --version"
+            opts="-o -h -V --cpus --policy --priority --period --offset --duration --dma-latency --timer-slack --block --max-latency --load --keep-arguments --output --force --worst --keep --recorder-memory --no-observe --source --trace-buffer --format --color --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -344,6 +344,14 @@ _latebound() {
                     return 0
                     ;;
                 --recorder-memory)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --source)
+                    COMPREPLY=($(compgen -W "bpf tracefs" -- "${cur}"))
+                    return 0
+                    ;;
+                --trace-buffer)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

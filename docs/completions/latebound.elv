@@ -61,6 +61,8 @@ set edit:completion:arg-completer[latebound] = {|@words|
             cand --worst 'How many of the worst wake-ups are explained'
             cand --keep 'The activations that are written to the Run''s `activations.parquet`, at most 1 048 576 [default: those that are explained]'
             cand --recorder-memory 'Memory for the last events of each CPU, in MiB; more memory explains longer waits under heavier loads'
+            cand --source 'Where the events come from: BPF programs in the kernel, or the kernel''s own trace buffers, which are read and cost more [default: bpf; tracefs where BPF cannot be had]'
+            cand --trace-buffer 'The trace buffer of each CPU, with --source tracefs (KiB, MiB): a larger one loses less [default: 4MiB, and all CPUs together at most 256MiB]'
             cand --format 'The format of the results'
             cand --color 'When to use colours: auto (on a terminal, if NO_COLOR is not set), always, or never'
             cand --keep-arguments 'Keep the arguments of the command in the Run [default: only its name, because arguments may hold secrets]'

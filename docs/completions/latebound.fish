@@ -68,6 +68,9 @@ complete -c latebound -n "__fish_latebound_using_subcommand check" -s o -l outpu
 complete -c latebound -n "__fish_latebound_using_subcommand check" -l worst -d 'How many of the worst wake-ups are explained' -r
 complete -c latebound -n "__fish_latebound_using_subcommand check" -l keep -d 'The activations that are written to the Run\'s `activations.parquet`, at most 1 048 576 [default: those that are explained]' -r
 complete -c latebound -n "__fish_latebound_using_subcommand check" -l recorder-memory -d 'Memory for the last events of each CPU, in MiB; more memory explains longer waits under heavier loads' -r
+complete -c latebound -n "__fish_latebound_using_subcommand check" -l source -d 'Where the events come from: BPF programs in the kernel, or the kernel\'s own trace buffers, which are read and cost more [default: bpf; tracefs where BPF cannot be had]' -r -f -a "bpf\t''
+tracefs\t''"
+complete -c latebound -n "__fish_latebound_using_subcommand check" -l trace-buffer -d 'The trace buffer of each CPU, with --source tracefs (KiB, MiB): a larger one loses less [default: 4MiB, and all CPUs together at most 256MiB]' -r
 complete -c latebound -n "__fish_latebound_using_subcommand check" -l format -d 'The format of the results' -r -f -a "human\t''
 json\t''"
 complete -c latebound -n "__fish_latebound_using_subcommand check" -l color -d 'When to use colours: auto (on a terminal, if NO_COLOR is not set), always, or never' -r -f -a "auto\t''

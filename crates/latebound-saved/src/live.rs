@@ -235,10 +235,15 @@ impl LiveWakeups {
 
     /// The activations since the last call whose surroundings are known too, oldest first; at the `end` all of them.
     pub fn late(&mut self, end: bool) -> Vec<Activation> {
-        let until = if end { Nanos(u64::MAX) } else { self.now.saturating_sub(AFTER) };
+        let until = if end { Nanos(u64::MAX) } else { self.known_until() };
         // By the order in which they ended.
         let ready = self.late.iter().take_while(|late| late.until() <= until).count();
         self.late.drain(..ready).collect()
+    }
+
+    /// Up to when all that bears on an activation is known.
+    pub fn known_until(&self) -> Nanos {
+        self.now.saturating_sub(AFTER)
     }
 
     /// The places at which watched threads waited, of threads whose jobs are not followed.

@@ -116,7 +116,7 @@ fn tracefs(survey: &Survey<'_>) -> RungLevel {
                 return level(
                     Rung::Tracefs,
                     Ok(format!(
-                        "observe, explain and an estimate of bound, by events that are read from {folder}, at a higher cost"
+                        "check, observe, explain and an estimate of bound, by events that are read from {folder}, at a higher cost"
                     )),
                 );
             }

@@ -151,6 +151,9 @@ pub(crate) struct CheckArgs {
     /// Do not observe the kernel's mechanisms (softirqs, work items, …) during the measurement.
     #[arg(long)]
     pub(crate) no_observe: bool,
+
+    #[command(flatten)]
+    pub(crate) source: SourceArgs,
 }
 
 /// Measure how late periodic wake-ups are
@@ -516,7 +519,7 @@ impl From<PolicyName> for Policy {
     }
 }
 
-/// Where the events of `observe` and `explain` come from.
+/// Where the events of `check`, `observe` and `explain` come from.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct SourceArgs {
     /// Where the events come from: BPF programs in the kernel, or the kernel's own trace buffers, which are read and

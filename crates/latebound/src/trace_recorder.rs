@@ -17,6 +17,7 @@ use latebound_system::{FoundGroup, Root, threads_of_group};
 use latebound_trace::{Item, Symbols};
 use latebound_tracefs::{Instance, InstanceOptions, Tracefs, remove_stale};
 
+use crate::privileges::{self, Needs, Work};
 use crate::session::monotonic;
 use crate::trace_observer::vectors;
 use crate::trace_reader::{Reading, TraceReader};
@@ -248,6 +249,7 @@ pub(crate) struct TraceRecorderOptions<'a> {
     pub(crate) memory_per_cpu: u64,
     /// Why the events do not come by BPF, and what to do for that.
     pub(crate) instead_of: (String, &'static str),
+    pub(crate) work: Work,
 }
 
 /// Watches until it is ended or dropped.
@@ -259,12 +261,8 @@ pub(crate) struct TraceRecorder {
 }
 
 impl TraceRecorder {
-    /// Makes an instance and begins to read it. `gives_up` is called in the thread that reads, before anything else. Gives the names of
-    /// instances that ended runs left behind, and that are removed now.
-    pub(crate) fn start(
-        options: TraceRecorderOptions<'_>,
-        gives_up: impl FnOnce() + Send + 'static,
-    ) -> Result<(TraceRecorder, Vec<String>)> {
+    /// Makes an instance and begins to read it. Gives the names of instances that ended runs left behind, and that are removed now.
+    pub(crate) fn start(options: TraceRecorderOptions<'_>) -> Result<(TraceRecorder, Vec<String>)> {
         let tracefs = Tracefs::find()?;
         let stale = remove_stale(&tracefs);
         let (events, lacks) = plan(
@@ -322,6 +320,11 @@ impl TraceRecorder {
         };
         let started = monotonic();
         instance.start().context("cannot record")?;
+        let work = options.work;
+        let gives_up = move || {
+            // The main thread says where that fails.
+            let _ = privileges::keep(work, Needs::default());
+        };
         let reader = TraceReader::start(instance, watching, gives_up)?;
         Ok((TraceRecorder { reader, cpus, started, missing }, stale))
     }
@@ -350,6 +353,10 @@ impl Watcher for TraceRecorder {
         let mut events = self.reader.with(|watching| watching.wakeups.events(cpu, from, to));
         name_files(&mut events);
         Ok(events)
+    }
+
+    fn known_until(&self) -> Nanos {
+        self.reader.with(|watching| watching.wakeups.known_until())
     }
 
     fn cpus(&self) -> Vec<Cpu> {

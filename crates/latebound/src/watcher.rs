@@ -34,6 +34,11 @@ pub(crate) trait Watcher {
     /// The events in `[from, to]`, by time: of one CPU, or of all.
     fn events(&self, cpu: Option<Cpu>, from: Nanos, to: Nanos) -> Result<Vec<Event>>;
 
+    /// Up to when all events are known.
+    fn known_until(&self) -> Nanos {
+        Nanos(u64::MAX)
+    }
+
     /// The CPUs whose events are held.
     fn cpus(&self) -> Vec<Cpu>;
 

@@ -1,23 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `latebound check`, the main job: look at the system, measure, explain the worst, watch the mechanisms, write it down.
 
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result, anyhow};
 use latebound_analysis::KernelFacts;
 use latebound_measure::Measurement;
-use latebound_model::{Missing, MissingKind, Nanos, Run, RunState, RunVerb};
-use latebound_probe::{ObserveOptions, Observer, ProbeError, Recorder};
+use latebound_model::{Activation, Missing, MissingKind, Nanos, Run, RunState, RunVerb};
+use latebound_probe::{ProbeError, Recorder, Watch};
 use latebound_report::{html, terminal};
 use latebound_system::{Facts, Root};
 
-use crate::cli::CheckArgs;
+use crate::cli::{CheckArgs, SourceName};
 use crate::firmware::Firmware;
 use crate::load_runner::{self, Loads};
 use crate::outcome::Outcome;
 use crate::output::Output;
 use crate::privileges::{self, Needs, Work};
 use crate::session::{self, Progress, RunWriter, Stop};
+use crate::trace_reader::note_removed;
+use crate::trace_recorder::{TraceRecorder, TraceRecorderOptions};
+use crate::verbs::observe::Source;
 use crate::wakeups;
 use crate::watcher::Watcher;
 use crate::worst::Worst;
@@ -38,7 +42,8 @@ pub(crate) fn run(args: &CheckArgs, output: &Output) -> Result<Outcome> {
     run.missing.extend(session::leave_measured_cpus(&allowed, &cpus));
 
     let firmware = Firmware::begin(&run);
-    let mut probes = Probes::start(args, &mut run.missing);
+    args.source.check()?;
+    let mut probes = Probes::start(args, output, &mut run);
     let loads = loads.start(Some(args.wakeups.duration), &allowed, &stop)?;
     let options = wakeups::options(&args.wakeups, cpus, args.recorder.worst_of_a_thread())?;
     let measurement = wakeups::start(args.wakeups.policy.is_some(), options, &mut run.missing)?;
@@ -66,6 +71,7 @@ pub(crate) fn run(args: &CheckArgs, output: &Output) -> Result<Outcome> {
     }
     let measured = measurement.finish()?;
     progress.clear();
+    probes.end(&mut worst)?;
     loads.finish(&mut run);
     run.state = if measured.interrupted { RunState::Interrupted } else { RunState::Complete };
     wakeups::record(&mut run, measured);
@@ -96,57 +102,73 @@ pub(crate) fn run(args: &CheckArgs, output: &Output) -> Result<Outcome> {
 
 /// The two probes, each of which may be missing.
 struct Probes {
-    recorder: Option<Recorder>,
-    observer: Option<Observer>,
+    watcher: Option<Watching>,
+    observer: Option<Source>,
+    /// What was late, and whose events are not all read yet.
+    pending: VecDeque<Activation>,
+}
+
+/// What holds the events.
+enum Watching {
+    Bpf(Box<Recorder>),
+    Trace(Box<TraceRecorder>),
+}
+
+impl Watching {
+    fn watcher(&self) -> &dyn Watcher {
+        match self {
+            Watching::Bpf(recorder) => recorder.as_ref(),
+            Watching::Trace(recorder) => recorder.as_ref(),
+        }
+    }
 }
 
 impl Probes {
     /// Attaches both, side by side: loading takes a few tenths of a second each.
-    fn start(args: &CheckArgs, missing: &mut Vec<Missing>) -> Probes {
-        let options = args.recorder.options();
+    fn start(args: &CheckArgs, output: &Output, run: &mut Run) -> Probes {
+        let explains = args.recorder.worst > 0;
+        let by_bpf = args.source.source != Some(SourceName::Tracefs);
         let (recorder, observer) = std::thread::scope(|scope| {
-            let observer =
-                (!args.no_observe).then(|| scope.spawn(|| Observer::start(&ObserveOptions::default())));
-            let recorder = (args.recorder.worst > 0).then(|| Recorder::start(options));
+            let observer = (!args.no_observe)
+                .then(|| scope.spawn(|| Source::start(args.source, BTreeSet::new(), Work::Check, output)));
+            let recorder = (explains && by_bpf).then(|| Recorder::start(args.recorder.options()));
             (recorder, observer.map(|thread| thread.join()))
         });
-        let mut kept = |kind, what: &str, error: String| {
-            missing.push(Missing {
+        let watcher = match recorder {
+            Some(Ok(recorder)) => Some(Ok(Watching::Bpf(Box::new(recorder)))),
+            Some(Err(error)) if args.source.source.is_some() => Some(Err(error.into())),
+            Some(Err(error)) => Some(by_trace(args, &error.to_string(), output)),
+            None => explains.then(|| by_trace(args, "--source tracefs was asked for", output)),
+        };
+        let observer =
+            observer.map(|joined| joined.unwrap_or_else(|_| Err(anyhow!("the probe's loader panicked"))));
+        let mut kept = |kind, what: &str, error: &anyhow::Error| {
+            run.missing.push(Missing {
                 kind,
                 what: what.to_owned(),
-                why: error,
+                why: format!("{error:#}"),
                 remedy: "`latebound doctor` says what else is in the way".to_owned(),
             });
         };
-        Probes {
-            recorder: recorder.and_then(|started| {
-                started
-                    .map_err(|e| {
-                        kept(MissingKind::Explanations, "explanations of late wake-ups", e.to_string())
-                    })
-                    .ok()
-            }),
-            observer: observer.and_then(|joined| match joined {
-                Ok(started) => started
-                    .map_err(|e| {
-                        kept(MissingKind::Mechanism, "what the kernel put off meanwhile", e.to_string())
-                    })
-                    .ok(),
-                Err(_) => {
-                    kept(
-                        MissingKind::Mechanism,
-                        "what the kernel put off meanwhile",
-                        "the probe's loader panicked".to_owned(),
-                    );
-                    None
-                }
-            }),
+        let watcher = watcher.and_then(|started| {
+            started.map_err(|e| kept(MissingKind::Explanations, "explanations of late wake-ups", &e)).ok()
+        });
+        let observer = observer.and_then(|started| {
+            started.map_err(|e| kept(MissingKind::Mechanism, "what the kernel put off meanwhile", &e)).ok()
+        });
+        let is_trace =
+            matches!(watcher, Some(Watching::Trace(_))) || observer.as_ref().is_some_and(Source::is_trace);
+        if is_trace {
+            // It costs more, and says less, than what is in the kernel: the two are not alike.
+            run.settings.insert("source".to_owned(), "tracefs".to_owned());
         }
+        Probes { watcher, observer, pending: VecDeque::new() }
     }
 
     /// Has the recorder take note of the measuring threads' wake-ups. Their lateness is known from their own clocks.
     fn watch(&mut self, measurement: &Measurement, missing: &mut Vec<Missing>) {
-        let Some(recorder) = &mut self.recorder else { return };
+        // Trace buffers have the wake-ups of all threads.
+        let Some(Watching::Bpf(recorder)) = &mut self.watcher else { return };
         let watched: Result<(), ProbeError> = measurement.threads().iter().try_for_each(|&(_, tid)| {
             recorder.watch(tid)?;
             recorder.set_threshold(tid, Nanos(u64::MAX))
@@ -158,30 +180,68 @@ impl Probes {
                 why: error.to_string(),
                 remedy: "run it again".to_owned(),
             });
-            self.recorder = None;
+            self.watcher = None;
         }
     }
 
-    fn explain(&self, measurement: &Measurement, worst: &mut Worst) {
-        let watcher = self.recorder.as_ref().map(|recorder| recorder as &dyn Watcher);
-        for late in measurement.drain_late() {
-            worst.take(late, watcher);
+    fn explain(&mut self, measurement: &Measurement, worst: &mut Worst) {
+        self.pending.extend(measurement.drain_late());
+        let known = self.watcher.as_ref().map_or(Nanos(u64::MAX), |one| one.watcher().known_until());
+        self.explain_until(known, worst);
+    }
+
+    fn explain_until(&mut self, known: Nanos, worst: &mut Worst) {
+        let watcher = self.watcher.as_ref().map(Watching::watcher);
+        // They come from one thread a CPU, and are not in order.
+        for _ in 0..self.pending.len() {
+            let Some(late) = self.pending.pop_front() else { break };
+            if late.until() > known {
+                self.pending.push_back(late);
+            } else {
+                worst.take(late, watcher);
+            }
         }
+    }
+
+    /// No more events come: explains what is left.
+    fn end(&mut self, worst: &mut Worst) -> Result<()> {
+        if let Some(Watching::Trace(recorder)) = &mut self.watcher {
+            recorder.end()?;
+        }
+        self.explain_until(Nanos(u64::MAX), worst);
+        self.observer.as_ref().map_or(Ok(()), Source::stop)
     }
 
     /// What the probes saw, lost and could not see. The recorder's own view of the measuring threads is left out: the
     /// threads' clocks say it better.
     fn finish(self, run: &mut Run) {
-        if let Some(recorder) = &self.recorder {
-            run.losses.extend(recorder.losses());
-            run.missing.extend(recorder.missing().iter().cloned());
+        if let Some(watcher) = &self.watcher {
+            run.losses.extend(watcher.watcher().losses());
+            run.missing.extend(watcher.watcher().missing());
         }
         if let Some(observer) = &self.observer {
             // Before the distributions, so that each worst one is in its distribution.
             run.worst_of_series = observer.worst();
             run.series.extend(observer.series());
             run.losses.extend(observer.losses());
-            run.missing.extend(observer.missing().iter().cloned());
+            run.missing.extend(observer.missing());
         }
     }
+}
+
+/// The events of all threads, from the trace buffers.
+fn by_trace(args: &CheckArgs, why: &str, output: &Output) -> Result<Watching> {
+    let options = TraceRecorderOptions {
+        watch: &Watch::Threads(Vec::new()),
+        group: None,
+        follows_jobs: false,
+        buffer_bytes: args.source.trace_buffer,
+        memory_per_cpu: args.recorder.options().memory_per_cpu,
+        instead_of: (why.to_owned(), "`latebound doctor` shows what BPF needs here"),
+        work: Work::Check,
+    };
+    let (recorder, stale) =
+        TraceRecorder::start(options).with_context(|| format!("not by BPF ({why}), nor by tracefs"))?;
+    note_removed(&stale, output);
+    Ok(Watching::Trace(Box::new(recorder)))
 }

@@ -271,16 +271,12 @@ fn start(
         buffer_bytes: args.source.trace_buffer,
         memory_per_cpu,
         instead_of,
+        work: Work::Explain,
     };
-    let gives_up = || {
-        // The main thread says where that fails.
-        let _ = privileges::keep(Work::Explain, Needs::default());
-    };
-    let (recorder, stale) =
-        TraceRecorder::start(trace, gives_up).with_context(|| match args.source.source {
-            Some(_) => "cannot watch by tracefs".to_owned(),
-            None => format!("cannot watch by BPF ({why}), nor by tracefs"),
-        })?;
+    let (recorder, stale) = TraceRecorder::start(trace).with_context(|| match args.source.source {
+        Some(_) => "cannot watch by tracefs".to_owned(),
+        None => format!("cannot watch by BPF ({why}), nor by tracefs"),
+    })?;
     note_removed(&stale, output);
     Ok(Source { watcher: Box::new(recorder), is_trace: true })
 }

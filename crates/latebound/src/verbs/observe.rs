@@ -33,7 +33,8 @@ pub(crate) fn run(args: &ObserveArgs, output: &Output) -> Result<Outcome> {
     let usual = if std::io::stdout().is_terminal() { Format::Human } else { Format::Json };
     let format = output.format_or(usual);
 
-    let source = Source::start(args, output)?;
+    let mechanisms = args.mechanism.iter().map(|&name| name.into()).collect();
+    let source = Source::start(args.source, mechanisms, Work::Observe, output)?;
     if source.is_trace() {
         // It costs more, and says less, than what counts in the kernel: the two are not alike.
         run.settings.insert("source".to_owned(), "tracefs".to_owned());
@@ -110,18 +111,21 @@ pub(crate) fn run(args: &ObserveArgs, output: &Output) -> Result<Outcome> {
 }
 
 /// What counts: programs in the kernel, or what reads its trace buffers.
-enum Source {
+pub(crate) enum Source {
     Bpf(Box<Observer>),
     Trace { observer: Box<std::cell::RefCell<TraceObserver>>, without_bpf: Missing },
 }
 
 impl Source {
     /// BPF where it can be had, unless the user chooses.
-    fn start(args: &ObserveArgs, output: &Output) -> Result<Source> {
-        let mechanisms: std::collections::BTreeSet<Mechanism> =
-            args.mechanism.iter().map(|&name| name.into()).collect();
-        let SourceArgs { source: chosen_source, trace_buffer } = args.source;
-        args.source.check()?;
+    pub(crate) fn start(
+        args: SourceArgs,
+        mechanisms: std::collections::BTreeSet<Mechanism>,
+        work: Work,
+        output: &Output,
+    ) -> Result<Source> {
+        let SourceArgs { source: chosen_source, trace_buffer } = args;
+        args.check()?;
         let options = ObserveOptions { mechanisms: mechanisms.clone(), ..ObserveOptions::default() };
         let (why, remedy) = match chosen_source {
             Some(SourceName::Tracefs) => (
@@ -141,7 +145,7 @@ impl Source {
         let needs = Needs { run: false, load: false, ..Needs::default() };
         let gives_up = move || {
             // The main thread says where that fails.
-            let _ = privileges::keep(Work::Observe, needs);
+            let _ = privileges::keep(work, needs);
         };
         let (observer, stale) = TraceObserver::start(&mechanisms, trace_buffer, gives_up).with_context(
             || match chosen_source {
@@ -162,32 +166,32 @@ impl Source {
         Ok(Source::Trace { observer: Box::new(observer.into()), without_bpf })
     }
 
-    fn is_trace(&self) -> bool {
+    pub(crate) fn is_trace(&self) -> bool {
         matches!(self, Source::Trace { .. })
     }
 
-    fn series(&self) -> Vec<Series> {
+    pub(crate) fn series(&self) -> Vec<Series> {
         match self {
             Source::Bpf(observer) => observer.series(),
             Source::Trace { observer, .. } => observer.borrow().series(),
         }
     }
 
-    fn worst(&self) -> Vec<Activation> {
+    pub(crate) fn worst(&self) -> Vec<Activation> {
         match self {
             Source::Bpf(observer) => observer.worst(),
             Source::Trace { observer, .. } => observer.borrow().worst(),
         }
     }
 
-    fn losses(&self) -> Vec<Loss> {
+    pub(crate) fn losses(&self) -> Vec<Loss> {
         match self {
             Source::Bpf(observer) => observer.losses(),
             Source::Trace { observer, .. } => observer.borrow().losses(),
         }
     }
 
-    fn missing(&self) -> Vec<Missing> {
+    pub(crate) fn missing(&self) -> Vec<Missing> {
         let (observer, without_bpf) = match self {
             Source::Bpf(observer) => return observer.missing().to_vec(),
             Source::Trace { observer, without_bpf } => (observer.borrow(), without_bpf),
@@ -198,7 +202,7 @@ impl Source {
     }
 
     /// What was counted stays; BPF programs go on until they are dropped. An error where an own trace instance stays.
-    fn stop(&self) -> Result<()> {
+    pub(crate) fn stop(&self) -> Result<()> {
         match self {
             Source::Bpf(_) => Ok(()),
             Source::Trace { observer, .. } => observer.borrow_mut().stop(),
