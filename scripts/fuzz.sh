@@ -16,7 +16,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-all=(compare explain import lab observations run stream system trace tune)
+all=(compare explain import lab observations pages run stream system trace tune)
 long=${1:?for how many seconds each? Type: scripts/fuzz.sh 60}
 shift
 only_build=false

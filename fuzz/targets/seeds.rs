@@ -82,8 +82,48 @@ fn write() -> Done<()> {
     let tune = Seeds::of("tune", &root)?;
     tune.add("workload.json", &fs::read(format!("{CRATES}/../docs/src/reference/tune-workload.json"))?)?;
     tune.add("config.toml", Config::COMMENTED.as_bytes())?;
+    live_pages(&Seeds::of("pages", &root)?)?;
     told_by_the_system(&Seeds::of("system", &root)?)?;
     told_to_the_lab(&Seeds::of("lab", &root)?)?;
+    Ok(())
+}
+
+/// The events of a saved trace as pages of a ring buffer (kernel/trace/ring_buffer.c, struct buffer_data_page): each CPU's in a seed.
+fn live_pages(seeds: &Seeds) -> Done<()> {
+    let trace = fs::read(format!("{CRATES}/latebound-trace/tests/fixtures/jobs.trace.dat"))?;
+    let trace = latebound_trace::TraceFile::open(trace.as_slice())?;
+    let buffer = trace.buffer("")?;
+    let (mut pages, mut entries, mut begin, mut last) = (Vec::new(), Vec::new(), 0u64, 0u64);
+    let mut full = |begin: u64, entries: &mut Vec<u8>| {
+        let mut page =
+            [&begin.to_le_bytes()[..], &(entries.len() as u64).to_le_bytes(), entries.as_slice()].concat();
+        page.resize(4096, 0);
+        pages.extend(page);
+        entries.clear();
+    };
+    let mut stream = trace.events(buffer)?;
+    while let Some(item) = stream.next_item()? {
+        let latebound_trace::Item::Event(event) = item else { continue };
+        let (length, data) = (event.data.len().next_multiple_of(4), event.data);
+        if entries.len() + length + 8 > 4080 || (event.time - last) >> 27 != 0 {
+            if !entries.is_empty() {
+                full(begin, &mut entries);
+            }
+            (begin, last) = (event.time, event.time);
+        }
+        if entries.is_empty() {
+            (begin, last) = (event.time, event.time);
+        }
+        entries.extend((((event.time - last) as u32) << 5).to_le_bytes());
+        entries.extend((length as u32 + 4).to_le_bytes());
+        entries.extend(data);
+        entries.resize(entries.len().next_multiple_of(4), 0);
+        last = event.time;
+    }
+    full(begin, &mut entries);
+    for (number, part) in pages.chunks(8 * 4096).take(6).enumerate() {
+        seeds.add(&format!("jobs-{number}"), part)?;
+    }
     Ok(())
 }
 

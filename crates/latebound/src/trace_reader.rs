@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use latebound_model::{Cpu, Loss, LossKind, Missing, MissingKind, Nanos, Tid};
 use latebound_saved::PageTally;
+use latebound_syscall::sched;
 use latebound_trace::{CpuStats, Item, LivePages, Tally};
 use latebound_tracefs::{Instance, Page, TracefsError};
 
@@ -186,6 +187,7 @@ impl<R: Reading> Shared<R> {
             let is_due = counted.is_none_or(|at| at.elapsed() >= COUNT_EVERY);
             if is_due {
                 counted = Some(began);
+                stay_with_the_main_thread();
             }
             let fullest = match self.round(&instance, is_due) {
                 Ok(fullest) => fullest,
@@ -241,6 +243,18 @@ impl<R: Reading> Shared<R> {
 fn pause(fullest: usize, pages: usize) -> Duration {
     let eighths = u32::try_from(fullest.saturating_mul(8) / pages.max(1)).unwrap_or(u32::MAX);
     EVERY / eighths.max(1)
+}
+
+/// The main thread keeps away from the CPUs of threads that are watched, and who reads does so too.
+fn stay_with_the_main_thread() {
+    let main = i32::try_from(std::process::id()).map(Tid);
+    if let Ok(main) = main
+        && let Ok(allowed) = sched::affinity_of(main)
+        && sched::affinity().is_ok_and(|own| own != allowed)
+    {
+        // Without it it reads on where it is.
+        let _ = sched::set_affinity(&allowed);
+    }
 }
 
 /// The threads of this process.
