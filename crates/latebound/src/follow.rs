@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use anyhow::{Result, anyhow};
 use latebound_model::{Bound, Cpu, CpuSet, Loss, MeasuredWakeup, Nanos, ViewKind, WorkloadCurve};
 use latebound_probe::{BoundModule, BoundProbe, KernelBtf};
+use latebound_report::sentence;
 
 use crate::cli::FollowBy;
 
@@ -69,7 +70,7 @@ pub(crate) fn start(by: Option<FollowBy>, target: &Target) -> Result<Box<dyn Fol
         };
         match started {
             Ok(follower) => return Ok(follower),
-            Err(error) => failed.push(format!("{}: {error:#}", way.name())),
+            Err(error) => failed.push(format!("{}: {}", way.name(), sentence(error.as_ref()))),
         }
     }
     let remedy =

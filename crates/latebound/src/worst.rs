@@ -10,6 +10,7 @@ use latebound_analysis::{KernelFacts, Usual, WorstExplanations, explain, may_be_
 use latebound_model::{
     Activation, Cpu, Event, Explanation, Keep, KeptActivations, Missing, MissingKind, Nanos, Tid,
 };
+use latebound_report::sentence;
 
 use crate::watcher::Watcher;
 
@@ -68,7 +69,7 @@ impl Worst {
         }
         match self.explanation(late, watcher) {
             Ok(explanation) => self.explanations.take(explanation),
-            Err(error) => self.failed = Some(format!("{error:#}")),
+            Err(error) => self.failed = Some(sentence(error.as_ref())),
         }
     }
 
@@ -80,7 +81,7 @@ impl Worst {
         if may_be_standstill(&events, late) {
             match self.with_history(late, from, watcher) {
                 Ok(again) => explanation = again,
-                Err(error) => self.failed = Some(format!("{error:#}")),
+                Err(error) => self.failed = Some(sentence(error.as_ref())),
             }
         }
         watcher.name_members(&mut explanation);

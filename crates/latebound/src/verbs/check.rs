@@ -9,7 +9,7 @@ use latebound_analysis::KernelFacts;
 use latebound_measure::Measurement;
 use latebound_model::{Activation, Missing, MissingKind, Nanos, Run, RunState, RunVerb};
 use latebound_probe::{ProbeError, Recorder, Watch};
-use latebound_report::{html, terminal};
+use latebound_report::{html, sentence, terminal};
 use latebound_system::{Facts, Root};
 
 use crate::cli::{CheckArgs, SourceName};
@@ -146,7 +146,7 @@ impl Probes {
             run.missing.push(Missing {
                 kind,
                 what: what.to_owned(),
-                why: format!("{error:#}"),
+                why: sentence(error.as_ref()),
                 remedy: "`latebound doctor` says what else is in the way".to_owned(),
             });
         };
