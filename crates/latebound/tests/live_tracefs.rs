@@ -367,6 +367,37 @@ fn live_explain_by_tracefs_follows_jobs_and_says_what_it_does_not_see() {
 }
 
 #[test]
+fn live_who_reads_the_trace_leaves_the_cpu_of_a_bound_thread() {
+    let mut python = looping();
+    let bound = Command::new("taskset").args(["-pc", "0", &python.id().to_string()]).output().unwrap();
+    assert!(bound.status.success(), "{}", text(&bound.stderr));
+    let tool = latebound()
+        .args(["explain", "--source", "tracefs", "--format", "json", "--pid", &python.id().to_string()])
+        .spawn()
+        .unwrap();
+    let tasks = format!("/proc/{}/task", tool.id());
+    let allowed = || -> Option<String> {
+        let named = std::fs::read_dir(&tasks).ok()?.find(|task| {
+            let name = std::fs::read_to_string(task.as_ref().unwrap().path().join("comm"));
+            name.is_ok_and(|name| name.trim() == "trace-reader")
+        })?;
+        let status = std::fs::read_to_string(named.unwrap().path().join("status")).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+        Some(line.trim().to_owned())
+    };
+    let all = std::thread::available_parallelism().unwrap().get();
+    if all > 1 {
+        wait_until("it leaves CPU 0", || {
+            allowed().is_some_and(|cpus| !cpus.split([',', '-']).any(|cpu| cpu == "0"))
+        });
+    }
+    signal(&tool, libc::SIGINT);
+    run_of(&tool.wait_with_output().unwrap());
+    python.kill().unwrap();
+    python.wait().unwrap();
+}
+
+#[test]
 fn live_explain_without_type_information_takes_the_next_rung() {
     let mut python = looping();
     let arguments = format!("explain --pid {} --duration 1s --format json", python.id());
