@@ -290,7 +290,7 @@ fn live_lab_planted_things_of_a_job_are_named_on_7() {
 }
 
 #[test]
-fn live_lab_planted_things_of_a_job_are_named_by_tracefs_on_7() {
+fn live_lab_planted_things_of_a_job_are_named_on_7_by_tracefs() {
     in_guest("debian:7", "tracefs");
 }
 
