@@ -63,4 +63,6 @@ pub use system::{
     SystemSnapshot, kernel_version,
 };
 pub use units::{Cpu, CpuSet, DurationError, Nanos, ParseCpuSetError, Tid};
-pub use wait::{Completer, Dependency, DonatedWaits, Object, Relation, RelationKind, ThreadWaits, WaitEvent};
+pub use wait::{
+    Completer, Dependency, DonatedWaits, NewThread, Object, Relation, RelationKind, ThreadWaits, WaitEvent,
+};

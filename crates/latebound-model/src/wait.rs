@@ -8,7 +8,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::priority::Priority;
+use crate::priority::{Priority, Scheduling};
 use crate::units::{Nanos, Tid};
 
 /// Through what a task waits for a kernel thread.
@@ -31,11 +31,13 @@ pub enum RelationKind {
     TimedSleep,
     /// A transaction of a file system's journal (jbd2) that has to be on the disk before the task goes on.
     JournalCommit,
+    /// A kernel thread that the task has kthreadd create, and that has to report itself before the task goes on.
+    ThreadCreation,
 }
 
 impl RelationKind {
     /// All kinds, in the order in which they are shown.
-    pub const ALL: [RelationKind; 8] = [
+    pub const ALL: [RelationKind; 9] = [
         RelationKind::BlockIo,
         RelationKind::DirtyInode,
         RelationKind::Reclaim,
@@ -44,6 +46,7 @@ impl RelationKind {
         RelationKind::Wakeup,
         RelationKind::TimedSleep,
         RelationKind::JournalCommit,
+        RelationKind::ThreadCreation,
     ];
 
     /// In words.
@@ -57,6 +60,7 @@ impl RelationKind {
             RelationKind::Wakeup => "wake-ups",
             RelationKind::TimedSleep => "timed sleeps",
             RelationKind::JournalCommit => "journal commits",
+            RelationKind::ThreadCreation => "thread creations",
         }
     }
 }
@@ -133,6 +137,27 @@ pub enum Completer {
     Task,
 }
 
+/// A kernel thread that is being created, as the kernel has it at that moment: who takes it in has nothing to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewThread {
+    /// Its id.
+    pub tid: Tid,
+    /// When it started, since boot.
+    pub started: Nanos,
+    /// Its name, ended by a zero or by its length.
+    pub comm: [u8; 16],
+    /// What it is scheduled as.
+    pub scheduling: Scheduling,
+}
+
+impl NewThread {
+    /// Its name as text.
+    pub fn name(&self) -> String {
+        let name = self.comm.split(|&byte| byte == 0).next().unwrap_or_default();
+        String::from_utf8_lossy(name).into_owned()
+    }
+}
+
 /// One thing that a probe saw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitEvent {
@@ -150,6 +175,20 @@ pub enum WaitEvent {
         thread: Option<Tid>,
         /// Whether it can go on meanwhile.
         dependency: Dependency,
+    },
+    /// A kernel thread is there that a real-time task has kthreadd create. From now on the task is blocked until the thread has reported
+    /// itself, or it leaves.
+    Created {
+        /// When.
+        at: Nanos,
+        /// The thread and the task by their ids.
+        object: Object,
+        /// Who waits.
+        task: Tid,
+        /// Its priority.
+        priority: Priority,
+        /// The thread.
+        thread: NewThread,
     },
     /// A worker takes a work item up.
     RunBy {
@@ -225,6 +264,7 @@ impl WaitEvent {
     pub fn at(&self) -> Nanos {
         match *self {
             WaitEvent::Begin { at, .. }
+            | WaitEvent::Created { at, .. }
             | WaitEvent::RunBy { at, .. }
             | WaitEvent::Done { at, .. }
             | WaitEvent::Left { at, .. }

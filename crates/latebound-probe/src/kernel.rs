@@ -44,20 +44,29 @@ pub(crate) enum Lack {
 pub enum KernelField {
     /// Quotas by runqueue (`CONFIG_CFS_BANDWIDTH`, kernel/sched/sched.h).
     CfsRqThrottleCount,
+    /// A fair thread may choose its slice (include/linux/sched.h, 6.12).
+    EntityCustomSlice,
+    /// What a kernel thread is to do (kernel/kthread.c).
+    KthreadThreadfn,
     /// RCU defers its quiescent states (kernel/rcu/tree.h, 7.0).
     RcuDataDeferQsPending,
     /// A task counts its sections without softirqs itself (`CONFIG_PREEMPT_RT`, include/linux/sched.h).
     TaskSoftirqDisableCnt,
+    /// The structure that says so of a kernel thread (include/linux/sched.h, 5.17).
+    TaskWorkerPrivate,
     /// A task is held by a quota where it returns to user space (include/linux/sched.h, 6.18).
     TaskThrottled,
 }
 
 impl KernelField {
     /// Each with its structure and its own name there.
-    const ALL: [(KernelField, &str, &str); 4] = [
+    const ALL: [(KernelField, &str, &str); 7] = [
         (KernelField::CfsRqThrottleCount, "cfs_rq", "throttle_count"),
+        (KernelField::EntityCustomSlice, "sched_entity", "custom_slice"),
+        (KernelField::KthreadThreadfn, "kthread", "threadfn"),
         (KernelField::RcuDataDeferQsPending, "rcu_data", "defer_qs_pending"),
         (KernelField::TaskSoftirqDisableCnt, "task_struct", "softirq_disable_cnt"),
+        (KernelField::TaskWorkerPrivate, "task_struct", "worker_private"),
         (KernelField::TaskThrottled, "task_struct", "throttled"),
     ];
 }

@@ -114,6 +114,17 @@ impl Attribution {
         served_by: impl Fn(Object) -> Option<Tid>,
     ) -> Vec<TunerInput> {
         match event {
+            WaitEvent::Created { at, object, task, priority, thread } => {
+                let waiting = Waiting {
+                    task,
+                    priority,
+                    dependency: Dependency::Hard,
+                    asked: false,
+                    thread: Some(thread.tid),
+                };
+                self.open.insert(object, Open { since: at, waiting: vec![waiting] });
+                vec![waiting.for_thread(thread.tid, object)]
+            }
             WaitEvent::Begin { at, object, task, priority, thread, dependency } => {
                 let open = self.open.entry(object).or_insert(Open { since: at, waiting: Vec::new() });
                 let known = open.waiting.iter().position(|one| one.task == task);

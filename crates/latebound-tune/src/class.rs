@@ -22,6 +22,8 @@ pub enum ThreadClass {
     Kswapd,
     /// `jbd2/DEVICE-N`: the thread of a journal, that of ext4 (fs/jbd2/journal.c).
     Journal,
+    /// `kthreadd`, which creates all other kernel threads (kernel/kthread.c), and a thread that it creates, until that has reported itself.
+    Kthreadd,
     /// `rcu_preempt`, `rcuc/N` and the others that grace periods and callbacks need (kernel/rcu/).
     Rcu,
     /// `irq_work/N` (kernel/irq_work.c).
@@ -53,6 +55,7 @@ impl ThreadClass {
             ("jbd2", Some(_)) => ThreadClass::Journal,
             ("rcuc" | "rcub" | "rcuop" | "rcuos" | "rcuog", Some(_))
             | ("rcu_preempt" | "rcu_sched", None) => ThreadClass::Rcu,
+            ("kthreadd", None) => ThreadClass::Kthreadd,
             (name, None) if is_numbered(name, "kswapd") => ThreadClass::Kswapd,
             _ => ThreadClass::Other,
         })
@@ -68,6 +71,7 @@ impl ThreadClass {
             ThreadClass::Worker => "worker",
             ThreadClass::Kswapd => "kswapd",
             ThreadClass::Journal => "journal",
+            ThreadClass::Kthreadd => "kthreadd",
             ThreadClass::Rcu => "rcu",
             ThreadClass::IrqWork => "irq-work",
             ThreadClass::Migration => "migration",
@@ -97,6 +101,7 @@ mod tests {
             ("kswapd", ThreadClass::Other),
             ("jbd2/vda1-8", ThreadClass::Journal),
             ("jbd2", ThreadClass::Other),
+            ("kthreadd", ThreadClass::Kthreadd),
             ("rcu_preempt", ThreadClass::Rcu),
             ("rcuc/1", ThreadClass::Rcu),
             ("irq_work/1", ThreadClass::IrqWork),

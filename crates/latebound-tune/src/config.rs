@@ -269,9 +269,11 @@ impl Config {
         let (weight, ceiling) = match class {
             ThreadClass::Interrupt => (Weight::INTERRUPT, Priority::new(90)),
             ThreadClass::Ksoftirqd | ThreadClass::Ktimers => (Weight::OTHER, Priority::new(80)),
-            ThreadClass::Flusher | ThreadClass::Worker | ThreadClass::Kswapd | ThreadClass::Journal => {
-                (Weight::OTHER, Priority::new(70))
-            }
+            ThreadClass::Flusher
+            | ThreadClass::Worker
+            | ThreadClass::Kswapd
+            | ThreadClass::Journal
+            | ThreadClass::Kthreadd => (Weight::OTHER, Priority::new(70)),
             ThreadClass::Other | ThreadClass::Rcu | ThreadClass::IrqWork | ThreadClass::Migration => {
                 (Weight::OTHER, None)
             }

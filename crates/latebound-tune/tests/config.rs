@@ -29,6 +29,7 @@ fn the_commented_text_says_the_defaults() {
         ThreadClass::Worker,
         ThreadClass::Kswapd,
         ThreadClass::Journal,
+        ThreadClass::Kthreadd,
     ] {
         assert!(written.class.contains_key(&class), "{class:?}");
         assert_eq!(written.rules(class), default.rules(class));

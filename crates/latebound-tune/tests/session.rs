@@ -9,7 +9,7 @@ use std::convert::Infallible;
 use std::rc::Rc;
 
 use latebound_model::{
-    Completer, Dependency, DonatedWaits, Loss, Missing, Nanos, Object, Priority, RelationKind,
+    Completer, Dependency, DonatedWaits, Loss, Missing, Nanos, NewThread, Object, Priority, RelationKind,
 };
 use latebound_model::{Scheduling, ThreadWaits, Tid, WaitEvent};
 use latebound_tune::document::TuneMap;
@@ -208,6 +208,10 @@ struct Hands {
 }
 
 impl Actuator for Hands {
+    fn created(&mut self, thread: &NewThread) {
+        say(&self.log, format!("open {} {}", thread.tid, thread.name()));
+    }
+
     fn change(&mut self, change: &Change) -> Result<(), String> {
         say(&self.log, format!("change {} from {} to {}", change.thread, change.from, change.to));
         match self.system.threads.borrow_mut().get_mut(&change.thread) {
@@ -380,6 +384,98 @@ fn a_journal_s_thread_inherits_what_a_blocked_task_has_and_donates_it() {
     assert_eq!(said(&scene.log), expected);
     assert_eq!(scene.pass(3).0, Some(at(3)), "the next commit is not urgent");
     assert_eq!(scene.pass(4).0, Some(at(4)));
+}
+
+const KTHREADD: Tid = Tid(5);
+const NEW: Tid = Tid(30);
+
+fn creation(by: Tid) -> Object {
+    Object { kind: RelationKind::ThreadCreation, of: worker_id(by), id: 20 }
+}
+
+fn creates(ms: u64) -> WaitEvent {
+    let (priority, dependency) = (Priority::new(60).unwrap(), Dependency::Hard);
+    let (object, task, thread) = (creation(KTHREADD), Tid(20), Some(KTHREADD));
+    WaitEvent::Begin { at: at(ms), object, task, priority, thread, dependency }
+}
+
+fn created(ms: u64) -> WaitEvent {
+    let mut comm = [0; 16];
+    comm[..11].copy_from_slice(b"irq/30-disk");
+    let thread = NewThread { tid: NEW, started: at(ms), comm, scheduling: Scheduling::other(0) };
+    let (object, task, priority) = (creation(NEW), Tid(20), Priority::new(60).unwrap());
+    WaitEvent::Created { at: at(ms), object, task, priority, thread }
+}
+
+/// What the probe reports when the creator goes on.
+fn creation_over(ms: u64) -> Vec<WaitEvent> {
+    let left = WaitEvent::Left { at: at(ms), object: creation(NEW), task: Tid(20) };
+    vec![done(ms, creation(KTHREADD), KTHREADD), left]
+}
+
+fn scene_of_creation(polls: Vec<Vec<WaitEvent>>) -> Scene {
+    let mut scene = Scene::daemon([vec![Vec::new()], polls].concat());
+    scene.add(KTHREADD, "kthreadd", 0);
+    scene.system.threads.borrow_mut().insert(NEW, ("irq/30-disk", Scheduling::other(0)));
+    scene.pass(0);
+    said(&scene.log);
+    scene
+}
+
+/// kthreadd lingers, since its creator may need another one at once; the new thread is given back before it begins.
+#[test]
+fn kthreadd_and_the_thread_that_it_creates_inherit_what_the_creator_has() {
+    let mut scene = scene_of_creation(vec![vec![creates(1)], vec![created(2)], creation_over(3), Vec::new()]);
+    // It is known by the event alone.
+    scene.system.ended.borrow_mut().insert(NEW);
+    assert_eq!(scene.pass(1).0, Some(at(1)));
+    let raise = |tid: Tid, comm: &str| {
+        [
+            format!("change {tid} from OTHER to FIFO 60"),
+            "changed, 1 raises".to_owned(),
+            format!("report {tid} {comm}"),
+        ]
+    };
+    let mut expected = raise(KTHREADD, "kthreadd").to_vec();
+    expected.push("suppress work items 5 to (91, 60)".to_owned());
+    let changes = |scene: &Scene| -> Vec<String> {
+        said(&scene.log).into_iter().filter(|line| !line.contains("page reclaim")).collect()
+    };
+    assert_eq!(changes(&scene), expected);
+    assert_eq!(scene.pass(2).0, Some(at(2)), "a thread that is being created is urgent");
+    let mut expected = vec!["open 30 irq/30-disk".to_owned()];
+    expected.extend(raise(NEW, "irq/30-disk"));
+    assert_eq!(changes(&scene), expected);
+    scene.pass(3);
+    let back =
+        ["change 30 from FIFO 60 to OTHER", "changed, 0 raises", "report 30 irq/30-disk", "donate 0 to 30"];
+    assert_eq!(changes(&scene), back);
+    assert_eq!((scene.session.name(NEW), scene.session.tuner().default_of(NEW)), (None, None));
+    assert_eq!(scene.system.threads.borrow()[&KTHREADD].1, fifo(60));
+    scene.pass(500);
+    assert_eq!(scene.system.threads.borrow()[&KTHREADD].1, Scheduling::other(0));
+}
+
+/// As interrupt threads do, before the tuner has looked again.
+#[test]
+fn a_created_thread_that_gave_itself_a_policy_keeps_it() {
+    let mut scene = scene_of_creation(vec![vec![creates(1), created(2)], creation_over(3)]);
+    scene.pass(2);
+    scene.system.threads.borrow_mut().get_mut(&NEW).unwrap().1 = fifo(50);
+    scene.pass(3);
+    assert_eq!(scene.system.threads.borrow()[&NEW].1, fifo(50));
+    assert_eq!(scene.session.tuner().default_of(NEW), None);
+}
+
+/// Of a creation that was over before the tuner looked nothing is left.
+#[test]
+fn a_created_thread_that_nobody_waits_for_any_more_is_let_go() {
+    let mut all = vec![creates(1), created(2)];
+    all.extend(creation_over(3));
+    let mut scene = scene_of_creation(vec![all]);
+    scene.pass(3);
+    assert_eq!((scene.session.name(NEW), scene.session.tuner().default_of(NEW)), (None, None));
+    assert!(!said(&scene.log).iter().any(|line| line.starts_with("change 30")));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::Result;
-use latebound_model::{Nanos, Tid};
+use latebound_model::{Nanos, NewThread, Tid};
 use latebound_system::undo::{Ending, Journal, Raised, ThreadHandle, Watchdog};
 use latebound_tune::{Change, Config, ThreadClass};
 
@@ -65,6 +65,16 @@ impl Actuator {
                 handles.insert(tid, handle);
             }
         }
+    }
+
+    /// Opens a thread that is being created.
+    pub(crate) fn hold(&mut self, thread: &NewThread) {
+        let Actuator::Real { handles, .. } = self else { return };
+        match ThreadHandle::started(thread.tid, thread.started) {
+            Some(handle) => handles.insert(thread.tid, handle),
+            // One of an earlier life of the id is not to stand for it.
+            None => handles.remove(&thread.tid),
+        };
     }
 
     /// Makes one change. The error is for people.

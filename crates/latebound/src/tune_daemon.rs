@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context, Result, bail};
-use latebound_model::Nanos;
+use latebound_model::{Nanos, NewThread};
 use latebound_report::terminal;
 use latebound_system::undo::{self, Schedule, Undone};
 use latebound_tune::document::TuneMap;
@@ -297,6 +297,10 @@ struct PollPass<'a> {
 }
 
 impl latebound_tune::Actuator for PollPass<'_> {
+    fn created(&mut self, thread: &NewThread) {
+        self.actuator.hold(thread);
+    }
+
     fn change(&mut self, change: &Change) -> std::result::Result<(), String> {
         self.pacer.pause_at_the_end();
         self.actuator.make(change)

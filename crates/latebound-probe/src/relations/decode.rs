@@ -3,7 +3,8 @@
 //! breaks the build where the header has a new one.
 
 use latebound_model::{
-    Completer, Dependency, LossKind, Nanos, Object, Priority, RelationKind, Tid, WaitEvent,
+    Completer, Dependency, LossKind, Nanos, NewThread, Object, Policy, Priority, RelationKind, Scheduling,
+    Tid, WaitEvent,
 };
 
 use super::wire;
@@ -17,6 +18,9 @@ pub(super) struct WaitRecord {
 
 /// A record of the ring; `None` where it is none that this side knows.
 pub(super) fn record(bytes: &[u8]) -> Option<WaitRecord> {
+    if bytes.len() == size_of::<wire::CreatedEvent>() {
+        return created(wire::CreatedEvent::from_bytes(bytes)?);
+    }
     let event = wire::WaitEvent::from_bytes(bytes)?;
     let at = Nanos(event.at_ns);
     let object = Object { kind: relation_kind(event.kind.into())?, of: event.of, id: event.id };
@@ -46,6 +50,27 @@ pub(super) fn record(bytes: &[u8]) -> Option<WaitRecord> {
     Some(WaitRecord { observation, lasts: Nanos(u64::from(event.lasts_us) * 1000) })
 }
 
+/// A wait for a thread that is being created.
+fn created(event: wire::CreatedEvent) -> Option<WaitRecord> {
+    let wire::CreatedEvent { wait, start_ns, policy, nice, comm } = event;
+    let scheduling =
+        Scheduling { policy: Policy::from_number(policy)?, priority: None, nice: i8::try_from(nice).ok()? };
+    let thread = NewThread {
+        tid: tid(wait.thread),
+        started: Nanos(start_ns),
+        comm: comm.map(|one| one as u8),
+        scheduling,
+    };
+    let observation = WaitEvent::Created {
+        at: Nanos(wait.at_ns),
+        object: Object { kind: relation_kind(wait.kind.into())?, of: wait.of, id: wait.id },
+        task: tid(wait.task),
+        priority: Priority::new(wait.priority)?,
+        thread,
+    };
+    Some(WaitRecord { observation, lasts: Nanos::ZERO })
+}
+
 /// Wake-ups of one kind, `times` of them not given on yet.
 pub(super) fn woke(woken: &wire::Woken, times: u64, at: Nanos) -> Option<WaitEvent> {
     let wire::WakeEdge { thread, task, completer: by, kind } = woken.edge;
@@ -69,6 +94,7 @@ pub(super) fn relation_kind(raw: u32) -> Option<RelationKind> {
         wire::RelationKind::Wakeup => RelationKind::Wakeup,
         wire::RelationKind::TimedSleep => RelationKind::TimedSleep,
         wire::RelationKind::JournalCommit => RelationKind::JournalCommit,
+        wire::RelationKind::ThreadCreation => RelationKind::ThreadCreation,
     })
 }
 
@@ -83,6 +109,7 @@ pub(super) fn place(kind: RelationKind, of: u64) -> wire::WaitPlace {
         RelationKind::Wakeup => wire::RelationKind::Wakeup,
         RelationKind::TimedSleep => wire::RelationKind::TimedSleep,
         RelationKind::JournalCommit => wire::RelationKind::JournalCommit,
+        RelationKind::ThreadCreation => wire::RelationKind::ThreadCreation,
     };
     wire::WaitPlace { of, kind: kind.raw(), reserved: 0 }
 }
@@ -148,6 +175,27 @@ mod tests {
         let done = WaitEvent::Done { at: Nanos(5), object, by: Completer::Thread(Tid(9)) };
         let record = record(&EVENT.to_bytes()).unwrap();
         assert_eq!((record.observation, record.lasts), (done, Nanos(2000)));
+    }
+
+    #[test]
+    fn record_of_a_new_thread_says_what_it_is_without_a_file() {
+        let wait = wire::WaitEvent {
+            operation: wire::WaitOperation::Blocked as u8,
+            kind: wire::RelationKind::ThreadCreation as u8,
+            of: 9,
+            id: 8,
+            ..EVENT
+        };
+        let mut comm = [0; 16];
+        comm[..3].copy_from_slice(b"new");
+        let event = wire::CreatedEvent { wait, start_ns: 70, policy: 0, nice: -3, comm };
+        let thread = NewThread { tid: Tid(9), started: Nanos(70), comm, scheduling: Scheduling::other(-3) };
+        let object = Object { kind: RelationKind::ThreadCreation, of: 9, id: 8 };
+        let priority = Priority::new(40).unwrap();
+        let created = WaitEvent::Created { at: Nanos(5), object, task: Tid(8), priority, thread };
+        assert_eq!(record(&event.to_bytes()).unwrap().observation, created);
+        assert_eq!(thread.name(), "new");
+        assert!(record(&wire::CreatedEvent { policy: 99, ..event }.to_bytes()).is_none());
     }
 
     #[test]

@@ -16,6 +16,7 @@ use latebound_syscall::clock::now;
 use libbpf_rs::skel::Skel;
 use libbpf_rs::{Link, MapCore, MapFlags, RingBuffer, RingBufferBuilder};
 
+mod creation;
 mod decode;
 mod disks;
 mod flush;

@@ -7,6 +7,7 @@ use latebound_model::{Missing, MissingKind};
 use libbpf_rs::skel::SkelBuilder;
 
 use super::RelationOptions;
+use super::creation;
 use super::flush::{self, Flushes};
 use super::journal;
 use super::skel::{OpenRelationsSkel, RelationsSkelBuilder, types};
@@ -123,6 +124,10 @@ impl Plan {
             Ok(commits) => programs.extend(commits),
             Err(why) => missing.push(why),
         }
+        match creation::programs(kernel) {
+            Ok(creations) => programs.extend(creations),
+            Err(why) => missing.push(why),
+        }
         // Which worker it is that such a task waits for is read from the work item as well.
         let held_back = flushes.as_ref().map_err(Clone::clone).and_then(|_| writeback::held_back(kernel));
         if let (true, Err(why)) = (programs.contains(&writeback::HELD_BACK), &held_back) {
@@ -189,13 +194,18 @@ impl load::Probe for Plan {
         let stood_in = |one: &Refused| {
             is_woken(&one.program) && refused.iter().all(|other| other.program != EVERY_WAKEUP)
         };
-        let is_other =
-            |one: &&Refused| !self.is_flush(&one.program) && !is_commit(&one.program) && !stood_in(one);
+        let is_other = |one: &&Refused| {
+            let name = &one.program;
+            !self.is_flush(name) && !is_commit(name) && !is_creation(name) && !stood_in(one)
+        };
         let others = refused.iter().filter(is_other);
         let flushes = self.why_no_flushes(refused).map(flush::missing);
         let commit = refused.iter().find(|one| is_commit(&one.program));
         let commits = commit.map(|one| journal::missing(one.reason()));
-        self.missing.iter().cloned().chain(others.map(not_loaded)).chain(flushes).chain(commits).collect()
+        let creation = refused.iter().find(|one| is_creation(&one.program));
+        let creations = creation.map(|one| creation::missing(one.reason()));
+        let others = self.missing.iter().cloned().chain(others.map(not_loaded));
+        others.chain(flushes).chain(commits).chain(creations).collect()
     }
 }
 
@@ -245,6 +255,7 @@ fn together(name: &str) -> Vec<&'static str> {
     // The two see different things, each on its own.
     all.retain(|one| !matches!(*one, EVERY_WAKEUP | EVERY_SWITCH));
     all.extend(journal::PROGRAMS.into_iter().filter(|_| is_commit(name)));
+    all.extend(creation::PROGRAMS.into_iter().filter(|_| is_creation(name)));
     all.extend(flush::PROGRAMS.into_iter().filter(|pair| pair.contains(&name)).flatten());
     all
 }
@@ -255,6 +266,10 @@ fn is_woken(program: &str) -> bool {
 
 fn is_commit(program: &str) -> bool {
     journal::PROGRAMS.contains(&program)
+}
+
+fn is_creation(program: &str) -> bool {
+    creation::PROGRAMS.contains(&program)
 }
 
 /// The programs that go on without those that the kernel refused. Those that see every wake-up and those that see the wake-ups of real-time

@@ -18,6 +18,7 @@ enum lb_relation_kind {
 	LB_RELATION_WAKEUP = 5,
 	LB_RELATION_TIMED_SLEEP = 6,
 	LB_RELATION_JOURNAL_COMMIT = 7,
+	LB_RELATION_THREAD_CREATION = 8,
 };
 
 /* In whose name something was done; 0 where an event has no completer. */
@@ -57,6 +58,16 @@ struct lb_wait_event {
 	__u8 priority;
 	__u8 completer; /* enum lb_completer */
 	__u32 lasts_us; /* at most; 0: until its end is reported */
+};
+
+/* The same where the wait is for a thread that is being created, with what that is: a reader of /proc would come late. */
+struct lb_created_event {
+	struct lb_wait_event wait;
+	/* Since boot. */
+	__u64 start_ns;
+	__u32 policy;
+	__s32 nice;
+	char comm[16];
 };
 
 #define LB_WAIT_RING_BYTES (1 << 20)

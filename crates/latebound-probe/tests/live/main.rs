@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test that cannot go on says why and panics")]
 
+mod creation_relations;
 mod defer;
 mod jobs;
 mod journal_relations;

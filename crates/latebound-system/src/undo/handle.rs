@@ -5,7 +5,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-use latebound_model::Tid;
+use latebound_model::{Nanos, Tid};
 
 use super::schedule::ThreadIdentity;
 use crate::root::{ReadError, Root};
@@ -23,16 +23,21 @@ pub struct ThreadHandle {
 impl ThreadHandle {
     /// The thread that has this id now.
     pub fn of(tid: Tid) -> Result<ThreadHandle, ReadError> {
-        // SAFETY: takes integers.
-        let pidfd = unsafe { libc::syscall(libc::SYS_pidfd_open, tid.0, 0) };
-        let pidfd = i32::try_from(pidfd).ok().filter(|&fd| fd >= 0).map(|fd| {
-            // SAFETY: the kernel just made it, and nothing else owns it.
-            unsafe { OwnedFd::from_raw_fd(fd) }
-        });
+        let pidfd = open(tid);
         let identity = ThreadIdentity::of(&Root::live(), tid)?;
         // The start was read after the descriptor was made: where that one's thread still is there, it is its start.
         let pidfd = pidfd.filter(|pidfd| lives(pidfd) == Some(true));
         Ok(ThreadHandle { identity, pidfd })
+    }
+
+    /// The thread that has this id and started at this time after boot, for who was told so by the kernel as it was created: no file is read.
+    /// `None` where it cannot be held so.
+    ///
+    /// Between then and now it may have ended and its id be given away: that takes as many new threads as there are ids.
+    pub fn started(tid: Tid, started: Nanos) -> Option<ThreadHandle> {
+        let pidfd = open(tid).filter(|pidfd| lives(pidfd) == Some(true))?;
+        let identity = ThreadIdentity { tid, start: started.0 / CLOCK_TICK_NS };
+        Some(ThreadHandle { identity, pidfd: Some(pidfd) })
     }
 
     /// Which thread it is.
@@ -44,6 +49,18 @@ impl ThreadHandle {
     pub fn is_there(&self) -> bool {
         self.pidfd.as_ref().and_then(lives).unwrap_or_else(|| self.identity.is_there(&Root::live()))
     }
+}
+
+/// USER_HZ is 100 on x86 and arm64 (include/asm-generic/param.h).
+const CLOCK_TICK_NS: u64 = 10_000_000;
+
+fn open(tid: Tid) -> Option<OwnedFd> {
+    // SAFETY: takes integers.
+    let pidfd = unsafe { libc::syscall(libc::SYS_pidfd_open, tid.0, 0) };
+    i32::try_from(pidfd).ok().filter(|&fd| fd >= 0).map(|fd| {
+        // SAFETY: the kernel just made it, and nothing else owns it.
+        unsafe { OwnedFd::from_raw_fd(fd) }
+    })
 }
 
 /// Whether a descriptor's process is not gone; `None` where that may not be asked.

@@ -3,7 +3,8 @@
 //! session expects of them; others implement them.
 
 use latebound_model::{
-    Dependency, DonatedWaits, Loss, Missing, Priority, RelationKind, Scheduling, ThreadWaits, Tid, WaitEvent,
+    Dependency, DonatedWaits, Loss, Missing, NewThread, Priority, RelationKind, Scheduling, ThreadWaits, Tid,
+    WaitEvent,
 };
 
 use super::reclaim::ReclaimShare;
@@ -133,6 +134,9 @@ pub trait Helper {
 
 /// Makes the changes of one poll pass, and accounts for them.
 pub trait Actuator {
+    /// This thread is being created, and may be changed from now on. It is known by what the kernel said of it: no file has to be read.
+    fn created(&mut self, thread: &NewThread);
+
     /// Makes one change. The error is for people.
     fn change(&mut self, change: &Change) -> Result<(), String>;
 

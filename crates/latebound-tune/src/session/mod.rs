@@ -10,7 +10,7 @@ mod reclaim;
 use std::collections::{BTreeMap, BTreeSet};
 
 use latebound_model::{
-    Completer, DonatedWaits, Loss, LossKind, Nanos, Object, Priority, RelationKind, Scheduling,
+    Completer, DonatedWaits, Loss, LossKind, Nanos, NewThread, Object, Priority, RelationKind, Scheduling,
 };
 use latebound_model::{Tid, WaitEvent};
 
@@ -58,6 +58,11 @@ pub struct Session<W, T, H> {
     flushers: BTreeSet<Tid>,
     raised_elsewhere: BTreeSet<(RelationKind, u64, Tid)>,
     workers_raised_elsewhere: BTreeSet<Tid>,
+    /// Threads that were taken in while they were created. Each is let go once nobody waits for it and it is as it was: it is taken in anew
+    /// as what it became.
+    created: BTreeSet<Tid>,
+    /// Of those, what the actuator was not told yet.
+    unopened: Vec<NewThread>,
     /// Names of tasks and threads, kept because those that ended can no longer be asked.
     names: BTreeMap<Tid, String>,
     /// Tasks whose name the helper was asked for.
@@ -95,6 +100,8 @@ impl<W: WaitSource, T: Threads, H: Helper> Session<W, T, H> {
             flushers: BTreeSet::new(),
             raised_elsewhere: BTreeSet::new(),
             workers_raised_elsewhere: BTreeSet::new(),
+            created: BTreeSet::new(),
+            unopened: Vec::new(),
             names: BTreeMap::new(),
             requested_names: BTreeSet::new(),
             suppression_due: true,
@@ -179,14 +186,16 @@ impl<W: WaitSource, T: Threads, H: Helper> Session<W, T, H> {
             WaitEvent::Begin { at, object, priority, thread, dependency, .. } => {
                 let (kind, of) = match (object.kind, thread) {
                     (RelationKind::WorkItem, thread) => (RelationKind::WorkItem, thread.map_or(0, worker_id)),
-                    (RelationKind::DirtyInode | RelationKind::JournalCommit, Some(thread)) => {
-                        (RelationKind::WorkItem, worker_id(thread))
-                    }
+                    (
+                        RelationKind::DirtyInode | RelationKind::JournalCommit | RelationKind::ThreadCreation,
+                        Some(thread),
+                    ) => (RelationKind::WorkItem, worker_id(thread)),
                     (kind, _) => (kind, object.of),
                 };
                 let urgent = !self.source.is_suppressed(kind, of, priority, dependency);
                 Some(((urgent, priority), at))
             }
+            WaitEvent::Created { at, priority, .. } => Some(((true, priority), at)),
             // The priority of its task came with an earlier event.
             WaitEvent::RunBy { at, .. } => Some(((true, Priority::MIN), at)),
             _ => None,
@@ -208,7 +217,11 @@ impl<W: WaitSource, T: Threads, H: Helper> Session<W, T, H> {
         raised_elsewhere: bool,
         actuator: &mut impl Actuator,
     ) -> Result<bool, W::Error> {
-        let changes = self.tuner.changes(now);
+        for thread in std::mem::take(&mut self.unopened) {
+            actuator.created(&thread);
+        }
+        let mut changes = self.tuner.changes(now);
+        changes.retain(|change| self.is_own(change, now));
         self.donate()?;
         let mut errors: Vec<Option<String>> = Vec::with_capacity(changes.len());
         for change in &changes {
@@ -237,7 +250,31 @@ impl<W: WaitSource, T: Threads, H: Helper> Session<W, T, H> {
             let name = self.names.get(&change.thread).map(String::as_str);
             actuator.report(&change, name, error);
         }
+        self.let_go(now);
         self.suppress_wakeups(&changed)
+    }
+
+    /// Whether this is still the tuner's to change. A thread that was created begins with what it is to do once its creator went on, and may give
+    /// itself a policy, as interrupt threads do: that is not what the tuner gave it, and stays.
+    fn is_own(&mut self, change: &Change, now: Nanos) -> bool {
+        let is_own = !self.created.contains(&change.thread)
+            || self.threads.scheduling(change.thread) == Some(change.from);
+        if !is_own {
+            self.gone(change.thread, now);
+        }
+        is_own
+    }
+
+    /// Gives up the threads that were created and have back what they had.
+    fn let_go(&mut self, now: Nanos) {
+        let is_over = |&thread: &Tid| {
+            let is = self.tuner.roster().get(thread).map(|member| member.scheduling);
+            self.tuner.relations().waiters(thread).is_none() && is == self.tuner.default_of(thread)
+        };
+        let over: Vec<Tid> = self.created.iter().copied().filter(is_over).collect();
+        for thread in over {
+            self.gone(thread, now);
+        }
     }
 
     /// Whether it answers a wait: a thread that was below its default and has it again does not.
@@ -301,8 +338,11 @@ impl<W: WaitSource, T: Threads, H: Helper> Session<W, T, H> {
     /// A task that asks for an item of a worker that is raised already need not wake the tuner. Returns whether the level fell.
     fn suppress_worker(&mut self, thread: Tid) -> Result<bool, W::Error> {
         let Some(member) = self.tuner.roster().get(thread) else { return Ok(false) };
-        if !matches!(member.class, ThreadClass::Worker | ThreadClass::Flusher | ThreadClass::Journal)
+        use ThreadClass::{Flusher, Journal, Kthreadd, Worker};
+        if !matches!(member.class, Worker | Flusher | Journal | Kthreadd)
             || self.workers_raised_elsewhere.contains(&thread)
+            // It is waited for once.
+            || self.created.contains(&thread)
         {
             return Ok(false);
         }
@@ -342,6 +382,7 @@ impl<W: WaitSource, T: Threads, H: Helper> Session<W, T, H> {
         if self.attribution.forgotten() > forgotten {
             self.forget_names();
         }
+        self.let_go(now);
         self.take_answers(now);
         self.request_share(now);
         if self.helper.is_none() {
@@ -384,6 +425,10 @@ impl<W: WaitSource, T: Threads, H: Helper> Session<W, T, H> {
     fn learn_names(&mut self, event: WaitEvent, now: Nanos) {
         let (task, thread) = match event {
             WaitEvent::Begin { task, thread, .. } => (Some(task), thread),
+            WaitEvent::Created { task, thread, .. } => {
+                self.add_created(thread, now);
+                (Some(task), None)
+            }
             WaitEvent::RunBy { worker, .. } => (None, Some(worker)),
             WaitEvent::Done { object, by: Completer::Thread(thread), .. } => {
                 if object.kind == RelationKind::DirtyInode && self.flushers.insert(thread) {
@@ -444,6 +489,22 @@ impl<W: WaitSource, T: Threads, H: Helper> Session<W, T, H> {
         }
     }
 
+    /// Takes in a thread that is being created, by what the kernel says of it: it has to be raised before it runs, and so reads no file.
+    fn add_created(&mut self, thread: NewThread, now: Nanos) {
+        let NewThread { tid, scheduling, .. } = thread;
+        if self.names.contains_key(&tid) {
+            self.gone(tid, now);
+        }
+        let comm = thread.name();
+        if self.names.len() < MAX_NAMES {
+            self.names.insert(tid, comm.clone());
+        }
+        self.created.insert(tid);
+        self.unopened.push(thread);
+        let member = Member { comm, class: ThreadClass::Kthreadd, scheduling };
+        self.tuner.input(TunerInput::Thread(tid, member), now);
+    }
+
     /// A thread ended: who has its id next is another one.
     pub fn gone(&mut self, tid: Tid, now: Nanos) {
         self.tuner.input(TunerInput::Gone(tid), now);
@@ -451,6 +512,7 @@ impl<W: WaitSource, T: Threads, H: Helper> Session<W, T, H> {
         let _ = self.source.donate(tid, None, DonatedWaits::All);
         self.attribution.gone(tid);
         self.names.remove(&tid);
+        self.created.remove(&tid);
         self.flushers.remove(&tid);
         self.worker_raised_here(tid);
         self.suppression_due = true;
