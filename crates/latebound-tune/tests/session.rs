@@ -212,6 +212,10 @@ impl Actuator for Hands {
         say(&self.log, format!("open {} {}", thread.tid, thread.name()));
     }
 
+    fn let_go(&mut self, thread: Tid) {
+        say(&self.log, format!("let go {thread}"));
+    }
+
     fn change(&mut self, change: &Change) -> Result<(), String> {
         say(&self.log, format!("change {} from {} to {}", change.thread, change.from, change.to));
         match self.system.threads.borrow_mut().get_mut(&change.thread) {
@@ -422,7 +426,7 @@ fn scene_of_creation(polls: Vec<Vec<WaitEvent>>) -> Scene {
     scene
 }
 
-/// kthreadd lingers, since its creator may need another one at once; the new thread is given back before it begins.
+/// kthreadd lingers, since its creator may need another one at once; the new thread does not.
 #[test]
 fn kthreadd_and_the_thread_that_it_creates_inherit_what_the_creator_has() {
     let mut scene = scene_of_creation(vec![vec![creates(1)], vec![created(2)], creation_over(3), Vec::new()]);
@@ -447,8 +451,13 @@ fn kthreadd_and_the_thread_that_it_creates_inherit_what_the_creator_has() {
     expected.extend(raise(NEW, "irq/30-disk"));
     assert_eq!(changes(&scene), expected);
     scene.pass(3);
-    let back =
-        ["change 30 from FIFO 60 to OTHER", "changed, 0 raises", "report 30 irq/30-disk", "donate 0 to 30"];
+    let back = [
+        "change 30 from FIFO 60 to OTHER",
+        "changed, 0 raises",
+        "report 30 irq/30-disk",
+        "donate 0 to 30",
+        "let go 30",
+    ];
     assert_eq!(changes(&scene), back);
     assert_eq!((scene.session.name(NEW), scene.session.tuner().default_of(NEW)), (None, None));
     assert_eq!(scene.system.threads.borrow()[&KTHREADD].1, fifo(60));

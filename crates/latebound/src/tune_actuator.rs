@@ -77,6 +77,14 @@ impl Actuator {
         };
     }
 
+    /// Closes one that has been created. The journal forgets it too if it is as it was: such threads may come by the thousand.
+    pub(crate) fn let_go(&mut self, thread: Tid) {
+        let Actuator::Real { journal, handles, .. } = self else { return };
+        if let Some(handle) = handles.remove(&thread) {
+            journal.forget(handle.identity());
+        }
+    }
+
     /// Makes one change. The error is for people.
     pub(crate) fn make(&mut self, change: &Change) -> std::result::Result<(), String> {
         let Actuator::Real { journal, handles, .. } = self else { return Ok(()) };

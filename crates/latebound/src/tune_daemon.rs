@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context, Result, bail};
-use latebound_model::{Nanos, NewThread};
+use latebound_model::{Nanos, NewThread, Tid};
 use latebound_report::terminal;
 use latebound_system::undo::{self, Schedule, Undone};
 use latebound_tune::document::TuneMap;
@@ -299,6 +299,10 @@ struct PollPass<'a> {
 impl latebound_tune::Actuator for PollPass<'_> {
     fn created(&mut self, thread: &NewThread) {
         self.actuator.hold(thread);
+    }
+
+    fn let_go(&mut self, thread: Tid) {
+        self.actuator.let_go(thread);
     }
 
     fn change(&mut self, change: &Change) -> std::result::Result<(), String> {

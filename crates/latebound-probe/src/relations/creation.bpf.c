@@ -7,23 +7,7 @@
  * The new thread has kthreadd's policy at first, and begins by setting its own to SCHED_NORMAL (kthread()): what it was raised to before is
  * undone. So it is reported where it has done that, in rt_mutex_adjust_pi, the last call of __sched_setscheduler (kernel/sched/syscalls.c).
  */
-#include "relations.bpf.h"
-
-#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-
-struct task_struct___new {
-	void *worker_private; /* struct kthread of a kernel thread: 5.17 and later (e32cf5dfbe22) */
-	u64 start_boottime;
-	int static_prio;
-};
-
-/* kernel/kthread.c */
-struct kthread {
-	void *threadfn;
-	void *data;
-};
-
-#pragma clang attribute pop
+#include "creation.bpf.h"
 
 /* The thread kthreadd: rest_init (init/main.c) starts it second, behind init. */
 #define KTHREADD 2
@@ -31,30 +15,6 @@ struct kthread {
 /* include/linux/sched/prio.h */
 #define MAX_RT_PRIO 100
 #define NICE_0_PRIO 120
-
-/* What a thread is created for. The request itself has no address that its maker passes on. */
-struct purpose {
-	u64 function;
-	u64 data;
-};
-
-struct creator {
-	u64 since_ns;
-	u32 task;
-	u32 priority;
-	u32 created; /* the thread, once it has reset itself */
-	u32 reserved;
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1024);
-	__type(key, struct purpose);
-	__type(value, struct creator);
-} creators SEC(".maps");
-
-/* Entries of it. */
-u64 creations = 0;
 
 /* By the helper: the verifier takes no pointer to a function as an argument. */
 #define READ_PURPOSE(ctx, purpose) \
@@ -110,21 +70,15 @@ int BPF_PROG(relation_reset, struct task_struct *task)
 {
 	struct task_struct *current;
 	struct creator *creator;
-	struct purpose purpose;
-	struct kthread *self;
 
 	if (!creations)
 		return 0;
 	current = bpf_get_current_task_btf();
 	/* One that is left with another policy did not reset itself, and waits for nobody's help. */
-	if (task != current || !(current->flags & PF_KTHREAD) || current->prio < MAX_RT_PRIO)
+	if (task != current || current->prio < MAX_RT_PRIO)
 		return 0;
-	self = ((struct task_struct___new *)current)->worker_private;
-	purpose.function = (u64)BPF_CORE_READ(self, threadfn);
-	purpose.data = (u64)BPF_CORE_READ(self, data);
-	creator = bpf_map_lookup_elem(&creators, &purpose);
-	/* An older thread may serve the same purpose. */
-	if (!creator || creator->created || ((struct task_struct___new *)current)->start_boottime < creator->since_ns)
+	creator = creator_of(current);
+	if (!creator || creator->created)
 		return 0;
 	creator->created = current->pid;
 	report_created(current, creator);
@@ -148,7 +102,6 @@ int BPF_PROG(relation_created)
 	bpf_map_delete_elem(&creators, &purpose);
 	__sync_fetch_and_add(&creations, -1);
 	report(LB_WAIT_DONE, LB_RELATION_THREAD_CREATION, KTHREADD, task, 0, 0, KTHREADD, LB_COMPLETER_THREAD);
-	/* Last, since it wakes the reader. */
 	if (created)
 		report(LB_WAIT_LEFT, LB_RELATION_THREAD_CREATION, created, task, task, 0, created, 0);
 	return 0;

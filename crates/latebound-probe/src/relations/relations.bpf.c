@@ -11,6 +11,7 @@
  *
  * This unit defines what several units use, and sees in whose name code runs on each CPU.
  */
+#include "creation.bpf.h"
 #include "disks.bpf.h"
 #include "items.bpf.h"
 
@@ -26,6 +27,7 @@ struct disk_wait_map disk_waits SEC(".maps");
 struct request_map requests SEC(".maps");
 struct running_map running SEC(".maps");
 struct pool_map pools SEC(".maps");
+struct creator_map creators SEC(".maps");
 
 const volatile bool wake_reader = false;
 const volatile s32 left_out = 0;
@@ -36,6 +38,7 @@ const volatile bool reads_work_data = false;
 u64 generations = 0;
 bool work_is_asked_for = false;
 bool commits_are_awaited = false;
+u64 creations = 0;
 
 SEC("tp_btf/irq_handler_entry")
 int BPF_PROG(relation_irq_entry)

@@ -249,11 +249,8 @@ static __always_inline bool urgent(u32 operation, u32 kind, u64 of, u64 id, u32 
 		place.kind = LB_RELATION_WORK_ITEM;
 	}
 
-	if (!wake_reader)
+	if (!wake_reader || operation == LB_WAIT_LEFT)
 		return false;
-	/* A thread that was created is given back before it begins: it may give itself a policy then. */
-	if (operation == LB_WAIT_LEFT)
-		return kind == LB_RELATION_THREAD_CREATION;
 	if (operation == LB_WAIT_DONE)
 		return kind == LB_RELATION_BLOCK_IO && by == LB_COMPLETER_THREAD && !id;
 	/* A worker that begins to write an inode and has a real-time priority was raised for others of the file system already. */

@@ -2,7 +2,7 @@
 /*
  * Who wakes real-time tasks, which is counted and not reported; and how long kernel threads that somebody waits for are ready and do not run.
  */
-#include "relations.bpf.h"
+#include "creation.bpf.h"
 
 /* One behind the other and apart from the keys, so that reading them costs what there is to read. */
 struct {
@@ -78,6 +78,9 @@ static __always_inline int woke(struct task_struct *task)
 	}
 	/* One task that wakes another is no affair of a kernel thread, unless as the network's softirq. */
 	if (edge.completer == LB_COMPLETER_TASK)
+		return 0;
+	/* A new thread reports itself to its creator once: there is nothing to learn from that, and each would take a place. */
+	if (creations && edge.completer == LB_COMPLETER_THREAD && creator_of(current))
 		return 0;
 	edge.task = task->pid;
 	hint = &hints[scattered((u64)edge.thread << 32 | edge.task << 6 | edge.kind << 3 | edge.completer, HINT_BITS) &

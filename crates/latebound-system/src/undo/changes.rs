@@ -147,6 +147,10 @@ impl Changes {
         known.up_to = known.up_to.max(up_to);
     }
 
+    pub(super) fn forget(&mut self, thread: ThreadIdentity) {
+        self.0.remove(&thread);
+    }
+
     /// Of how many threads.
     pub(super) fn len(&self) -> usize {
         self.0.len()

@@ -111,6 +111,14 @@ impl Journal {
         Ok(is)
     }
 
+    /// Nothing of this thread has to be undone any more if it is as it was before the first change of it. Its lines stay in the file, and undo
+    /// nothing then.
+    pub fn forget(&mut self, thread: ThreadIdentity) {
+        if self.original(thread).is_some_and(|was| schedule_of(thread.tid).is_ok_and(|is| is == was)) {
+            self.changes.forget(thread);
+        }
+    }
+
     /// Writes down what a thread is, and that somebody else may set it to any FIFO priority up to this from now on: whoever undoes takes
     /// those for this journal's doing. Sets nothing.
     pub fn permit(&mut self, thread: ThreadIdentity, up_to: u32) -> Result<(), UndoError> {

@@ -137,6 +137,9 @@ pub trait Actuator {
     /// This thread is being created, and may be changed from now on. It is known by what the kernel said of it: no file has to be read.
     fn created(&mut self, thread: &NewThread);
 
+    /// A thread that was created has back what it had, or is not to be changed any more: nothing has to be kept of it.
+    fn let_go(&mut self, thread: Tid);
+
     /// Makes one change. The error is for people.
     fn change(&mut self, change: &Change) -> Result<(), String>;
 

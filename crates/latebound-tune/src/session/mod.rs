@@ -63,6 +63,8 @@ pub struct Session<W, T, H> {
     created: BTreeSet<Tid>,
     /// Of those, what the actuator was not told yet.
     unopened: Vec<NewThread>,
+    /// Those that were let go, and the actuator was not told.
+    let_go: Vec<Tid>,
     /// Names of tasks and threads, kept because those that ended can no longer be asked.
     names: BTreeMap<Tid, String>,
     /// Tasks whose name the helper was asked for.
@@ -102,6 +104,7 @@ impl<W: WaitSource, T: Threads, H: Helper> Session<W, T, H> {
             workers_raised_elsewhere: BTreeSet::new(),
             created: BTreeSet::new(),
             unopened: Vec::new(),
+            let_go: Vec::new(),
             names: BTreeMap::new(),
             requested_names: BTreeSet::new(),
             suppression_due: true,
@@ -251,6 +254,7 @@ impl<W: WaitSource, T: Threads, H: Helper> Session<W, T, H> {
             actuator.report(&change, name, error);
         }
         self.let_go(now);
+        self.let_go.drain(..).for_each(|thread| actuator.let_go(thread));
         self.suppress_wakeups(&changed)
     }
 
@@ -382,11 +386,14 @@ impl<W: WaitSource, T: Threads, H: Helper> Session<W, T, H> {
         if self.attribution.forgotten() > forgotten {
             self.forget_names();
         }
-        self.let_go(now);
         self.take_answers(now);
         self.request_share(now);
         if self.helper.is_none() {
             self.watch_waits()?;
+            // Nobody applies anything.
+            self.let_go(now);
+            self.unopened.clear();
+            self.let_go.clear();
         }
         Ok(())
     }
@@ -512,7 +519,9 @@ impl<W: WaitSource, T: Threads, H: Helper> Session<W, T, H> {
         let _ = self.source.donate(tid, None, DonatedWaits::All);
         self.attribution.gone(tid);
         self.names.remove(&tid);
-        self.created.remove(&tid);
+        if self.created.remove(&tid) {
+            self.let_go.push(tid);
+        }
         self.flushers.remove(&tid);
         self.worker_raised_here(tid);
         self.suppression_due = true;
