@@ -103,14 +103,37 @@ fn live_lab_with_the_tuner_a_sync_and_an_echo_take_less_than_half() {
     let mut documents = serde_json::Deserializer::from_str(&said).into_iter::<Value>();
     for (name, least) in [("fsync", 5e6), ("echo", 2e6)] {
         let trial = documents.next().unwrap().unwrap();
-        let measures = trial["comparison"]["against"][0]["measures"].as_array().unwrap().clone();
-        let is_median =
-            |one: &&Value| one["of"].as_str().unwrap().contains("high") && one["statistic"] == "p50";
-        let median = measures.iter().find(is_median).unwrap_or_else(|| panic!("{name}: {measures:#?}"));
-        let [off, tuned] = ["base", "new"].map(|side| median[side]["median"].as_f64().unwrap());
+        let [off, tuned] = medians_of_high(&trial);
         eprintln!("{name}: {off} ns off, {tuned} ns tuned");
         assert!(off > least && tuned < off / 2.0, "{name}: {off} {tuned}");
     }
+}
+
+/// Fails if the tuner helps nobody, as the test above.
+#[test]
+fn live_lab_with_the_tuner_who_waits_for_a_thread_waits_half_at_most() {
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benches/programs/create_devices.py");
+    let (said, _) = in_guest(
+        BY_INSTRUCTIONS,
+        [
+            Path::new("/bin/bash"),
+            &guest_file("creation.sh"),
+            Path::new(env!("CARGO_BIN_EXE_latebound")),
+            &program,
+        ],
+    );
+    let trial: Value = serde_json::from_str(&said).unwrap();
+    let [off, tuned] = medians_of_high(&trial);
+    eprintln!("creation: {off} ns off, {tuned} ns tuned");
+    assert!(off > 5e6 && tuned < off / 2.0, "{off} {tuned}");
+}
+
+/// Of the task that is called so, without the tuner and with it.
+fn medians_of_high(trial: &Value) -> [f64; 2] {
+    let measures = trial["comparison"]["against"][0]["measures"].as_array().unwrap();
+    let is_median = |one: &&Value| one["of"].as_str().unwrap().contains("high") && one["statistic"] == "p50";
+    let median = measures.iter().find(is_median).unwrap_or_else(|| panic!("{measures:#?}"));
+    ["base", "new"].map(|side| median[side]["median"].as_f64().unwrap())
 }
 
 struct Tuner {

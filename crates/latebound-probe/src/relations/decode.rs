@@ -55,12 +55,7 @@ fn created(event: wire::CreatedEvent) -> Option<WaitRecord> {
     let wire::CreatedEvent { wait, start_ns, policy, nice, comm } = event;
     let scheduling =
         Scheduling { policy: Policy::from_number(policy)?, priority: None, nice: i8::try_from(nice).ok()? };
-    let thread = NewThread {
-        tid: tid(wait.thread),
-        started: Nanos(start_ns),
-        comm: comm.map(|one| one as u8),
-        scheduling,
-    };
+    let thread = NewThread { tid: tid(wait.thread), started: Nanos(start_ns), comm, scheduling };
     let observation = WaitEvent::Created {
         at: Nanos(wait.at_ns),
         object: Object { kind: relation_kind(wait.kind.into())?, of: wait.of, id: wait.id },
