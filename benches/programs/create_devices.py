@@ -5,9 +5,8 @@ Usage: create_devices.py NAME PRIORITY PERIOD COMMAND…
 
 NAME is the task's, PERIOD is in seconds. COMMAND is started once the task has its priority, for what is to run beside: behind a task that computes
 this program would take long to start. Each device has a workqueue for times without memory, and that a thread of its own (drivers/md/dm.c,
-alloc_dev). A process of ordinary priority removes all of them when the task has ended: whoever
-removes one waits for RCU with a lock that a task needs to create one. Needs root and dm_mod. Numbers and layouts are
-those of linux/dm-ioctl.h (6.1 to 7.3).
+alloc_dev). A process of ordinary priority removes all of them when the task has ended: whoever removes one waits for RCU with a lock that a
+creation needs. Needs root and dm_mod. Numbers and layouts are those of linux/dm-ioctl.h (6.1 to 7.3).
 """
 import ctypes, fcntl, gc, os, signal, struct, sys, time
 
