@@ -279,7 +279,8 @@ fn explain(arguments: &[&str], meanwhile: impl FnOnce()) -> Run {
         );
         std::thread::sleep(Duration::from_millis(200));
         let waits_in = std::fs::read_to_string(format!("/proc/{}/wchan", tool.0.id())).unwrap();
-        asleep = if waits_in.contains("nanosleep") { asleep + 1 } else { 0 };
+        // Where it has much to look at, a look now and then falls into its work.
+        asleep = if waits_in.contains("nanosleep") { asleep + 1 } else { (asleep - 1).max(0) };
     }
     meanwhile();
     // SAFETY: a signal to this process' own child.
