@@ -42,6 +42,7 @@ fn documented(verb: &str, has_run: bool, has_load: bool) -> u64 {
             && (has_run || !kept.contains("where a Run is written"))
             && (has_load || !kept.contains("where a load runs beside"))
             && !kept.contains("where an option names a file to write")
+            && !kept.contains("where events are read from tracefs")
             // /proc of a test's machine hides nothing.
             && !kept.contains("where /proc hides tasks")
     });
