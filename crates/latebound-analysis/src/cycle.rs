@@ -133,6 +133,16 @@ pub struct Wait {
     pub started_at: Nanos,
     /// Where.
     pub cpu: Cpu,
+    /// Whether the thread had other waits since the one before that nobody saw the end of: a switch to it made no event.
+    pub after_unseen: bool,
+}
+
+/// A thread that was woken and does not run yet.
+#[derive(Clone, Debug)]
+struct Woken {
+    task: Task,
+    due: Nanos,
+    by_timer: bool,
 }
 
 /// One thread on its way through a wait.
@@ -144,7 +154,9 @@ struct InWait {
     slept_at: Option<Nanos>,
     /// Whether it slept in the call that it is in.
     slept_in_call: bool,
-    woken: Option<(Nanos, Nanos, bool)>,
+    woken: Option<Woken>,
+    /// Whether it ran since the last wait without a switch to it.
+    ran_unseen: bool,
 }
 
 /// Makes waits of the events of all CPUs, in order of time.
@@ -159,6 +171,23 @@ pub struct Waits {
 impl Waits {
     /// Takes the next event; gives the wait that it ends. `watches` says whose waits are asked for.
     pub fn observe(&mut self, event: &Event, watches: impl Fn(&Task) -> bool) -> Option<Wait> {
+        let shown = self.shown_to_run(event);
+        self.told(event, watches).or(shown)
+    }
+
+    /// The wait that is over because the thread is current, where no event told of the switch to it: some kernels leave out that of a switch from
+    /// the idle task.
+    fn shown_to_run(&mut self, event: &Event) -> Option<Wait> {
+        // The event of a switch is still of the thread that leaves.
+        if matches!(event.kind, EventKind::Switch { .. }) {
+            return None;
+        }
+        let task = self.threads.get(&event.current?)?.woken.as_ref()?.task.clone();
+        self.running.insert(event.cpu, task.clone());
+        self.runs(event, &task)
+    }
+
+    fn told(&mut self, event: &Event, watches: impl Fn(&Task) -> bool) -> Option<Wait> {
         match &event.kind {
             EventKind::HrtimerExpireEntry { soft_expires, .. } => {
                 self.expiring.insert(event.cpu, *soft_expires);
@@ -180,13 +209,19 @@ impl Waits {
                 let due = self.expiring.get(&event.cpu).copied().filter(|due| *due <= event.at);
                 let thread = self.thread(task.tid)?;
                 if thread.slept_at.is_some() && thread.woken.is_none() {
-                    thread.woken = Some((event.at, due.unwrap_or(event.at), due.is_some()));
+                    let (due, by_timer) = (due.unwrap_or(event.at), due.is_some());
+                    thread.woken = Some(Woken { task: task.clone(), due, by_timer });
                 }
             }
             EventKind::Switch { prev, reason, next } => {
-                if watches(prev) && *reason != SwitchReason::Preempted {
+                if watches(prev) {
                     let thread = self.thread(prev.tid)?;
-                    (thread.slept_at, thread.woken, thread.slept_in_call) = (Some(event.at), None, true);
+                    // It slept, and leaves the CPU again.
+                    thread.ran_unseen |= thread.slept_at.take().is_some();
+                    if *reason != SwitchReason::Preempted {
+                        (thread.slept_at, thread.slept_in_call) = (Some(event.at), true);
+                    }
+                    thread.woken = None;
                 }
                 self.running.insert(event.cpu, next.clone());
                 if watches(next) {
@@ -230,13 +265,15 @@ impl Waits {
             mechanism: Mechanism::ThreadWakeup,
             started_at: event.at,
             cpu: event.cpu,
+            after_unseen: std::mem::take(&mut thread.ran_unseen),
         })
     }
 
     fn runs(&mut self, event: &Event, task: &Task) -> Option<Wait> {
         let thread = self.threads.get_mut(&task.tid)?;
         let slept_at = thread.slept_at.take()?;
-        let (_, released_at, by_timer) = thread.woken.take()?;
+        let Woken { due: released_at, by_timer, .. } = thread.woken.take()?;
+        let after_unseen = std::mem::take(&mut thread.ran_unseen);
         let (entered_at, site) = match (&thread.call, thread.call_at_switch.take()) {
             (Some((entered, call, object)), _) => (*entered, WaitSite::of_call(call, *object)),
             (None, Some(call)) => (slept_at, WaitSite::of_call(&call, None)),
@@ -251,6 +288,7 @@ impl Waits {
             mechanism: if by_timer { Mechanism::TimerWakeup } else { Mechanism::ThreadWakeup },
             started_at: event.at,
             cpu: event.cpu,
+            after_unseen,
         })
     }
 }
@@ -342,6 +380,10 @@ impl Jobs {
     /// Takes the next wait; gives the job that its entry completed.
     pub fn observe(&mut self, wait: Wait) -> Option<Activation> {
         let tid = wait.task.tid;
+        // One of the waits that nobody saw may have been the end of what had begun.
+        if wait.after_unseen {
+            self.begun.remove(&tid);
+        }
         if self.sites.get(&tid) != Some(&wait.site) {
             return None;
         }
@@ -462,9 +504,14 @@ mod tests {
     /// A loop on CPU 0: it sleeps until multiples of a period, computes, waits for a lock once, and computes again.
     fn periodic(jobs: &[(u64, u64)], period: u64, with_calls: bool) -> Vec<Event> {
         let mut events = Vec::new();
+        let mut current = Tid(0);
         let mut push = |at: u64, kind: EventKind| {
-            let current = Some(Tid(1));
-            events.push(Event { at: Nanos(at), cpu: Cpu(0), kind, current });
+            let next = match &kind {
+                EventKind::Switch { next, .. } => next.tid,
+                _ => current,
+            };
+            let by = Some(std::mem::replace(&mut current, next));
+            events.push(Event { at: Nanos(at), cpu: Cpu(0), kind, current: by });
         };
         let blocked = |prev: i32, next: i32| EventKind::Switch {
             prev: task(prev),
@@ -514,6 +561,38 @@ mod tests {
         push(now + 1001, EventKind::Waking { task: task(1) });
         push(now + 1003, blocked(0, 1));
         events
+    }
+
+    #[test]
+    fn a_job_whose_end_may_have_been_unseen_is_none() {
+        let of = |events: &[Event], site: &WaitSite| {
+            let (mut waits, mut jobs) = (Waits::default(), Jobs::default());
+            jobs.follow(Tid(1), site.clone());
+            let waits = events.iter().filter_map(|event| waits.observe(event, |task| task.tid == Tid(1)));
+            let jobs = waits.filter_map(|wait| jobs.observe(wait));
+            jobs.map(|job| (job.requested_at, job.ended_at)).collect::<Vec<_>>()
+        };
+        let wakes =
+            |event: &Event| matches!(&event.kind, EventKind::Switch { prev, .. } if prev.tid == Tid(0));
+        // The third time, the switch from the idle task makes no event, but the thread is seen to run.
+        let mut events = periodic(&[(100, 50); 6], 1000, true);
+        let sleep = WaitSite::of_call("clock_nanosleep", ABSOLUTE);
+        let whole = of(&events, &sleep);
+        assert_eq!(whole.len(), 6);
+        let third = (0..events.len()).filter(|&place| wakes(&events[place])).nth(3).unwrap();
+        events.remove(third);
+        assert_eq!(of(&events, &sleep), whole);
+        // Nothing shows that it runs before it leaves the CPU again.
+        let mut events = periodic(&[(100, 50); 6], 1000, false);
+        events.iter_mut().for_each(|event| event.current = None);
+        let by_timer = WaitSite { call: None, object: None, by_timer: Some(true) };
+        let whole = of(&events, &by_timer);
+        assert_eq!(whole.len(), 6);
+        let third = (0..events.len()).filter(|&place| wakes(&events[place])).nth(3).unwrap();
+        events.remove(third);
+        let seen = of(&events, &by_timer);
+        assert_eq!(seen.len(), 4, "{seen:?}");
+        assert!(seen.iter().all(|job| whole.contains(job)), "{seen:?}");
     }
 
     proptest! {
