@@ -12,5 +12,5 @@ mod worst;
 
 pub use blame::{Blame, Culprit, blame};
 pub use blame_groups::blame_groups;
-pub use explain::{KernelFacts, Usual, UsualCounter, explain, limits, may_be_standstill};
+pub use explain::{KNOWN_AFTER, KernelFacts, Usual, UsualCounter, explain, limits, may_be_standstill};
 pub use worst::{WorstExplanations, shows_wakeup};

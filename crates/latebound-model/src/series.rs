@@ -62,6 +62,13 @@ pub struct Subject {
     pub cpu: Option<Cpu>,
 }
 
+impl Subject {
+    /// A thread, told from others of its name by its id.
+    pub fn of_thread(task: &Task) -> Subject {
+        Subject { name: format!("{}/{}", task.comm, task.tid), task: Some(task.clone()), cpu: None }
+    }
+}
+
 /// Under what a series was taken, where a Run takes the same under several conditions.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]

@@ -16,6 +16,8 @@ pub struct PageTally {
     pub events: u64,
     /// Those of them that came while this tool's own threads were current.
     pub own: u64,
+    /// Bytes of records.
+    pub bytes: u64,
     /// Records that their descriptions do not fit.
     pub unreadable: u64,
 }
@@ -77,6 +79,7 @@ impl ActivationReader {
         }
         let decoded = self.decoder.decode(event.data);
         self.tally.events += 1;
+        self.tally.bytes += event.data.len() as u64;
         self.tally.own += u64::from(self.own.contains(&decoded.tid));
         let happened = match meaning(&self.decoder, &decoded.record) {
             Some(happened) => happened,

@@ -320,12 +320,12 @@ impl<'w> Finder<'w> {
         self.start.get_or_insert(event.at);
         self.switches += u64::from(matches!(event.kind, EventKind::Switch { .. }));
         if let Some(wakeup) = self.requests.observe(event, |task| self.watched.has(task)) {
-            self.late(event, &wakeup);
+            self.late(&wakeup);
         }
     }
 
-    fn late(&mut self, event: &Event, wakeup: &Wakeup) {
-        let latency = event.at.saturating_sub(wakeup.requested_at);
+    fn late(&mut self, wakeup: &Wakeup) {
+        let latency = wakeup.latency();
         self.latencies.record(latency);
         let place = self.worst.partition_point(|late| late.latency() >= latency);
         if place >= self.keep || self.without.contains(&wakeup.task.tid) {

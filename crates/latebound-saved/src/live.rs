@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use latebound_analysis::KNOWN_AFTER;
 use latebound_analysis::cycle::{Jobs, SiteCounter, SiteCounts, Waits};
 use latebound_model::{
     Activation, Cpu, Event, EventKind, Evidence, Histogram, Loss, LossKind, Mechanism, Nanos, Quantity,
@@ -20,8 +21,6 @@ use crate::requests::{Requests, Wakeup};
 const THREADS: usize = 1 << 12;
 /// As many late activations are held until somebody takes them.
 const LATE: usize = 1 << 16;
-/// Timers of other CPUs that were held up too come so long after a thread ran: an activation is late only once this has passed.
-const AFTER: Nanos = Nanos::from_millis(2);
 
 /// Turns what the pages of a running kernel hold into events of the model. Its times are nanoseconds.
 #[derive(Debug)]
@@ -55,6 +54,9 @@ impl LiveEvents {
     /// Takes what comes next, by time over all CPUs, and gives the events that it means.
     pub fn take(&mut self, item: &Item<'_>, mut visit: impl FnMut(Event)) {
         let (own, tally) = (&self.own, &mut self.tally);
+        if let Item::Event(event) = item {
+            tally.bytes += event.data.len() as u64;
+        }
         let read = (&self.decoder, &self.symbols, &self.clock);
         self.converter.take(read, item, &mut |event: Event| {
             tally.events += 1;
@@ -114,10 +116,6 @@ impl Way {
             Way::Job => (Mechanism::ThreadWakeup, Quantity::Response),
         }
     }
-}
-
-fn subject(task: &Task) -> Subject {
-    Subject { name: format!("{}/{}", task.comm, task.tid), task: Some(task.clone()), cpu: None }
 }
 
 /// Follows watched threads through the events of all CPUs, which come by time.
@@ -207,7 +205,7 @@ impl LiveWakeups {
             self.uncounted += 1;
         }
         let (mechanism, quantity) = way.series();
-        Series::id_of(mechanism, quantity, &subject(task))
+        Series::id_of(mechanism, quantity, &Subject::of_thread(task))
     }
 
     fn hold(&mut self, late: Activation) {
@@ -220,7 +218,7 @@ impl LiveWakeups {
 
     fn woken(&mut self, wakeup: &Wakeup) {
         let way = if wakeup.by_timer { Way::Timer } else { Way::Thread };
-        let series = self.count(way, &wakeup.task, wakeup.ran_at.saturating_sub(wakeup.requested_at));
+        let series = self.count(way, &wakeup.task, wakeup.latency());
         if !self.followed.contains(&wakeup.task.tid) {
             let activated_at = wakeup.by_timer.then_some(wakeup.woken_at);
             self.hold(Activation { activated_at, ..wakeup.activation(series) });
@@ -243,7 +241,7 @@ impl LiveWakeups {
 
     /// Up to when all that bears on an activation is known.
     pub fn known_until(&self) -> Nanos {
-        self.now.saturating_sub(AFTER)
+        self.now.saturating_sub(KNOWN_AFTER)
     }
 
     /// The places at which watched threads waited, of threads whose jobs are not followed.
@@ -271,7 +269,7 @@ impl LiveWakeups {
     pub fn series(&self) -> Vec<Series> {
         let series = self.latencies.iter().map(|((_, way), (task, histogram))| {
             let (mechanism, quantity) = way.series();
-            Series::new(mechanism, quantity, subject(task), Evidence::Events, histogram.clone())
+            Series::new(mechanism, quantity, Subject::of_thread(task), Evidence::Events, histogram.clone())
         });
         let mut all: Vec<Series> = series.collect();
         all.sort_by(|a, b| a.id.cmp(&b.id));

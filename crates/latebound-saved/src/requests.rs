@@ -23,6 +23,10 @@ pub(crate) struct Wakeup {
 }
 
 impl Wakeup {
+    pub(crate) fn latency(&self) -> Nanos {
+        self.ran_at.saturating_sub(self.requested_at)
+    }
+
     pub(crate) fn mechanism(&self) -> Mechanism {
         if self.by_timer { Mechanism::TimerWakeup } else { Mechanism::ThreadWakeup }
     }

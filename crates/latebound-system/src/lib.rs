@@ -44,7 +44,7 @@ pub use pages::{LruPages, lru_pages};
 pub use quota::cpu_quotas;
 pub use root::{ReadError, Root};
 pub use smi::{SmiCounters, SmiCounts};
-pub use threads::{Thread, thread, threads};
+pub use threads::{Thread, thread, threads, threads_of_process};
 
 use survey::Survey;
 

@@ -109,11 +109,16 @@ pub fn threads(root: &Root) -> Result<Vec<Thread>, ReadError> {
         if kernel {
             continue;
         }
-        let others = root.names(&format!("/proc/{process}/task")).map(numbers).unwrap_or_default();
-        let others = others.into_iter().filter(|&tid| tid != process);
+        let others = threads_of_process(root, Tid(process)).into_iter().filter(|tid| tid.0 != process);
         threads.extend(others.filter_map(|tid| read(format!("/proc/{process}/task/{tid}/stat"))));
     }
     Ok(threads)
+}
+
+/// The threads that a process has now; none where it is gone.
+pub fn threads_of_process(root: &Root, process: Tid) -> Vec<Tid> {
+    let names = root.names(&format!("/proc/{process}/task"));
+    names.map(numbers).unwrap_or_default().into_iter().map(Tid).collect()
 }
 
 fn numbers(names: Vec<String>) -> Vec<i32> {

@@ -16,7 +16,8 @@ use latebound_tracefs::{
     threads,
 };
 
-use crate::trace_reader::{Reading, TraceReader, unpaired};
+use crate::privileges::Work;
+use crate::trace_reader::{Reading, TraceReader, functions_without_names, unpaired};
 
 /// What a mechanism's events are, system and name. Further ones are found by [`Plan::new`].
 fn events_of(mechanism: Mechanism) -> &'static [(&'static str, &'static str)] {
@@ -207,12 +208,12 @@ fn kind_of(flags: ThreadFlags) -> ThreadKind {
 }
 
 impl TraceObserver {
-    /// Makes an instance and begins to read it. `gives_up` is called in the thread that reads, before anything else. Gives the names of
+    /// Makes an instance and begins to read it.  Gives the names of
     /// instances that ended runs left behind, and that are removed now.
     pub(crate) fn start(
         mechanisms: &BTreeSet<Mechanism>,
         buffer_bytes: Option<u64>,
-        gives_up: impl FnOnce() + Send + 'static,
+        work: Work,
     ) -> Result<(TraceObserver, Vec<String>)> {
         let tracefs = Tracefs::find()?;
         let stale = remove_stale(&tracefs);
@@ -225,12 +226,7 @@ impl TraceObserver {
         }
         let names = KernelNames::open();
         if !names.has_functions() {
-            missing.push(Missing::new(
-                MissingKind::Names,
-                "names of functions",
-                "/proc/kallsyms shows no addresses",
-                "run with CAP_SYSLOG and with kernel.kptr_restrict below 2",
-            ));
+            missing.push(functions_without_names());
         }
         let options = InstanceOptions { events: plan.events.into_iter().collect(), buffer_bytes };
         let instance = Instance::make(&tracefs, &options)?;
@@ -244,7 +240,7 @@ impl TraceObserver {
             activations.know_thread(thread.tid, kind_of(thread.flags), &thread.comm);
         }
         let reader = ActivationReader::new(activations, instance.decoder().clone());
-        let reader = TraceReader::start(instance, reader, gives_up)?;
+        let reader = TraceReader::start(instance, reader, work)?;
         Ok((TraceObserver { reader, names, mechanisms: plan.mechanisms, missing }, stale))
     }
 

@@ -14,10 +14,12 @@ use anyhow::{Context, Result};
 use latebound_model::{Cpu, Loss, LossKind, Missing, MissingKind, Nanos, Tid};
 use latebound_saved::PageTally;
 use latebound_syscall::sched;
+use latebound_system::{Root, threads_of_process};
 use latebound_trace::{CpuStats, Item, LivePages, Tally};
 use latebound_tracefs::{Instance, Page, TracefsError};
 
 use crate::output::Output;
+use crate::privileges::{self, Needs, Work};
 use crate::session::monotonic;
 
 /// How often the buffers are read. A CPU that writes 10 MB a second has filled a quarter of its 4 MiB by then.
@@ -71,18 +73,15 @@ pub(crate) struct TraceReader<R> {
 }
 
 impl<R: Reading> TraceReader<R> {
-    /// Begins to read an instance that records. `gives_up` is called in the thread that reads, before anything else.
-    pub(crate) fn start(
-        instance: Instance,
-        reading: R,
-        gives_up: impl FnOnce() + Send + 'static,
-    ) -> Result<TraceReader<R>> {
+    /// Begins to read an instance that records, for this work, whose privileges the thread that reads keeps at most.
+    pub(crate) fn start(instance: Instance, reading: R, work: Work) -> Result<TraceReader<R>> {
         let pages = LivePages::new(instance.layout(), cfg!(target_endian = "big"), instance.cpus());
         let state = State { reading, pages, counts: Vec::new(), is_whole: false, failed: None };
         let shared = Arc::new(Shared { state: Mutex::new(state), ends: AtomicBool::new(false) });
         let reads = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("trace-reader".to_owned()).spawn(move || {
-            gives_up();
+            // The main thread says where that fails.
+            let _ = privileges::keep(work, Needs::default());
             reads.run(instance)
         });
         let thread = Some(thread.context("cannot start the thread that reads the trace")?);
@@ -174,7 +173,8 @@ pub(crate) fn unpaired(place: &str, count: u64) -> Option<Loss> {
 impl<R: Reading> Shared<R> {
     /// Reads until it is to end, and removes the instance then.
     fn run(&self, instance: Instance) -> Result<(), TracefsError> {
-        let own = own_threads();
+        let own: BTreeSet<Tid> =
+            own_id().map(|own| threads_of_process(&Root::live(), own)).into_iter().flatten().collect();
         let left_out = instance.leave_out(own.iter().copied());
         self.state().reading.set_own(own);
         if let Err(error) = left_out {
@@ -245,23 +245,30 @@ fn pause(fullest: usize, pages: usize) -> Duration {
     EVERY / eighths.max(1)
 }
 
+/// The id of this process, which its main thread has too.
+fn own_id() -> Option<Tid> {
+    i32::try_from(std::process::id()).ok().map(Tid)
+}
+
+/// What to say where functions have no names.
+pub(crate) fn functions_without_names() -> Missing {
+    Missing::new(
+        MissingKind::Names,
+        "names of functions",
+        "/proc/kallsyms shows no addresses",
+        "run with CAP_SYSLOG and with kernel.kptr_restrict below 2",
+    )
+}
+
 /// The main thread keeps away from the CPUs of threads that are watched, and who reads does so too.
 fn stay_with_the_main_thread() {
-    let main = i32::try_from(std::process::id()).map(Tid);
-    if let Ok(main) = main
+    if let Some(main) = own_id()
         && let Ok(allowed) = sched::affinity_of(main)
         && sched::affinity().is_ok_and(|own| own != allowed)
     {
         // Without it it reads on where it is.
         let _ = sched::set_affinity(&allowed);
     }
-}
-
-/// The threads of this process.
-fn own_threads() -> BTreeSet<Tid> {
-    let entries = std::fs::read_dir("/proc/self/task").into_iter().flatten();
-    let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    numbers.map(Tid).collect()
 }
 
 /// What the kernel counted as lost, and what the pages say beside.

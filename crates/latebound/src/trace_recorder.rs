@@ -13,18 +13,18 @@ use latebound_model::{
 };
 use latebound_probe::{Watch, member_now};
 use latebound_saved::{LiveEvents, LiveWakeups, PageTally, Watched};
-use latebound_system::{FoundGroup, Root, threads_of_group};
+use latebound_system::{FoundGroup, Root, threads_of_group, threads_of_process};
 use latebound_trace::{Item, Symbols};
 use latebound_tracefs::{Instance, InstanceOptions, Tracefs, remove_stale};
 
-use crate::privileges::{self, Needs, Work};
+use crate::privileges::Work;
 use crate::session::monotonic;
 use crate::trace_observer::vectors;
-use crate::trace_reader::{Reading, TraceReader};
+use crate::trace_reader::{Reading, TraceReader, functions_without_names};
 use crate::watcher::Watcher;
 
-/// What an event takes while it is held: itself, and the names in it.
-const EVENT_BYTES: u64 = 192;
+/// What an event takes while it is held: itself, and the two names that the largest has, each in an allocation of its own.
+const EVENT_BYTES: u64 = size_of::<Event>() as u64 + 2 * 32;
 
 /// The system and the name of an event.
 type EventName = (String, String);
@@ -130,7 +130,7 @@ fn plan(
             MissingKind::Events,
             what,
             format!("this kernel has no events of them: {without}"),
-            "boot a kernel with CONFIG_EVENT_TRACING and what it names them by",
+            "boot a kernel with CONFIG_EVENT_TRACING",
         ));
     };
     let interrupts = vectors(&events);
@@ -200,9 +200,7 @@ impl Whose {
         match self {
             Whose::Rule => None,
             Whose::Process(process) => {
-                let entries = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten();
-                let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-                Some(numbers.map(Tid).collect())
+                Some(threads_of_process(&Root::live(), *process).into_iter().collect())
             }
             Whose::Group(group) => Some(threads_of_group(&Root::live(), group).into_iter().collect()),
         }
@@ -291,12 +289,7 @@ impl TraceRecorder {
         }
         let symbols = Symbols::parse(std::fs::read("/proc/kallsyms").unwrap_or_default());
         if symbols.is_empty() {
-            missing.push(Missing::new(
-                MissingKind::Names,
-                "names of functions",
-                "/proc/kallsyms shows no addresses",
-                "run with CAP_SYSLOG and with kernel.kptr_restrict below 2",
-            ));
+            missing.push(functions_without_names());
         }
         let (watched, whose) = match (options.group, options.watch) {
             (Some(group), _) => (Watched::Threads(BTreeSet::new()), Whose::Group(group.clone())),
@@ -320,12 +313,7 @@ impl TraceRecorder {
         };
         let started = monotonic();
         instance.start().context("cannot record")?;
-        let work = options.work;
-        let gives_up = move || {
-            // The main thread says where that fails.
-            let _ = privileges::keep(work, Needs::default());
-        };
-        let reader = TraceReader::start(instance, watching, gives_up)?;
+        let reader = TraceReader::start(instance, watching, options.work)?;
         Ok((TraceRecorder { reader, cpus, started, missing }, stale))
     }
 }

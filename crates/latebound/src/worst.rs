@@ -6,7 +6,9 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-use latebound_analysis::{KernelFacts, Usual, WorstExplanations, explain, may_be_standstill, shows_wakeup};
+use latebound_analysis::{
+    KNOWN_AFTER, KernelFacts, Usual, WorstExplanations, explain, may_be_standstill, shows_wakeup,
+};
 use latebound_model::{
     Activation, Cpu, Event, Explanation, Keep, KeptActivations, Missing, MissingKind, Nanos, Tid,
 };
@@ -17,9 +19,6 @@ use crate::watcher::Watcher;
 /// Events from so long before the interval are given to the analysis, which tells from them what was on the CPU
 /// when the interval began.
 const MARGIN: Nanos = Nanos::from_millis(5);
-
-/// Timers of other CPUs that were held up too come so long after the thread ran.
-const AFTER: Nanos = Nanos::from_millis(2);
 
 /// How far back the recorder is asked for what is usual, where that is needed.
 const HISTORY: Nanos = Nanos::from_secs(2);
@@ -98,7 +97,7 @@ impl Worst {
             self.usual_of.insert(cpu, (late.requested_at, Usual::of(&history)));
         }
         self.facts.usual = self.usual_of.get(&cpu).map(|(_, usual)| usual.clone()).unwrap_or_default();
-        let events = watcher.events(None, from, Nanos(late.until().0.saturating_add(AFTER.0)))?;
+        let events = watcher.events(None, from, Nanos(late.until().0.saturating_add(KNOWN_AFTER.0)))?;
         Ok(explain(late, &events, &self.facts))
     }
 

@@ -47,6 +47,9 @@ use self::classify::{Case, Key, Subject};
 use self::job::{Job, Piece};
 use self::machine::Machine;
 
+/// Timers of other CPUs that a standstill held up too come so long after the thread ran: until then more may be known of it.
+pub const KNOWN_AFTER: Nanos = Nanos::from_millis(2);
+
 /// Whether some gap between events of a late activation is so long that it may be a standstill: then
 /// [`KernelFacts::usual`] and the events of all CPUs are worth having.
 pub fn may_be_standstill(events: &[Event], late: &Activation) -> bool {

@@ -108,9 +108,7 @@ impl Recorder {
             return Ok(None);
         }
         self.filter.clear(&freed.threads, || self.watched_threads());
-        for site in self.sites()?.iter().filter(|site| freed.threads.contains(&site.tid)) {
-            let _ = self.sites.delete(&site.key.to_bytes());
-        }
+        self.forget_sites(|tid| freed.threads.contains(&tid));
         Ok(Some(freed))
     }
 

@@ -11,7 +11,7 @@ use latebound_model::{
 };
 
 use super::wire::{FlightLatencies, FlightWatched, Wakeup};
-use super::{BUCKETS, Recorder, ended, histograms, shared_slot, subject_of, wakeup_series};
+use super::{BUCKETS, Recorder, ended, histograms, shared_slot, wakeup_series};
 use crate::task;
 
 /// What the threads that share a slot are called.
@@ -67,7 +67,7 @@ impl Recorder {
             let (mechanism, quantity) = wakeup_series(wakeup);
             let (thread, histogram) = self.read_histogram(tid, wakeup)?;
             let (policy, kernel) = (thread.policy, thread.kernel != 0);
-            let subject = subject_of(&task::task(tid.0, &thread.comm, policy, thread.prio, kernel));
+            let subject = Subject::of_thread(&task::task(tid.0, &thread.comm, policy, thread.prio, kernel));
             let series = Series::new(mechanism, quantity, subject, Evidence::Events, histogram);
             let clipped = thread.latencies[wakeup.raw() as usize].clipped;
             Some((wakeup, ended::with_clipped(series, clipped), thread))

@@ -46,7 +46,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 
 use latebound_model::{
     Activation, Cpu, Event, Explanation, Loss, LossKind, Mechanism, Membership, Missing, MissingKind, Nanos,
-    Quantity, Series, Stack, Subject, Task, Tid, WaitSite,
+    Quantity, Series, Stack, Subject, Tid, WaitSite,
 };
 use latebound_syscall::clock;
 use libbpf_rs::skel::{Skel, SkelBuilder};
@@ -98,24 +98,26 @@ pub struct ThreadSite {
     pub ended_by_timer: u64,
     /// Distances between the ends of waits: how many, their mean and standard deviation. One above 4 s counts as 4 s in the deviation.
     pub intervals: (u64, Nanos, Nanos),
-    key: Site,
 }
 
 impl ThreadSite {
-    fn of(key: Site, counts: &wire::SiteCounts) -> ThreadSite {
-        let call = calls::name(key.call.saturating_sub(1));
-        let object = decode::object(key.object_kind, key.object, 0);
+    fn of(key: &Site, counts: &wire::SiteCounts) -> ThreadSite {
         ThreadSite {
             tid: Tid(key.tid),
-            site: WaitSite::of_call(&call, object),
+            site: wait_site(key),
             waits: counts.waits,
             slept: Nanos(counts.slept_ns),
             slept_most: Nanos(counts.slept_most_ns),
             ended_by_timer: counts.ended_by_timer,
             intervals: intervals(counts),
-            key,
         }
     }
+}
+
+/// Where a thread waited, by what the programs tell places apart.
+fn wait_site(key: &Site) -> WaitSite {
+    let call = calls::name(key.call.saturating_sub(1));
+    WaitSite::of_call(&call, decode::object(key.object_kind, key.object, 0))
 }
 
 /// Distances that were counted: how many, their mean and standard deviation.
@@ -141,11 +143,6 @@ const RECORD_BYTES: u64 = size_of::<FlightRecord>() as u64;
 /// One stack for so many records: stacks are only taken where a watched thread is woken or was late.
 const RECORDS_PER_STACK: u64 = 128;
 
-/// The subject of a watched thread's series.
-fn subject_of(task: &Task) -> Subject {
-    Subject { name: format!("{}/{}", task.comm, task.tid), task: Some(task.clone()), cpu: None }
-}
-
 /// A watched thread that ran later than its threshold, in the series that [`Recorder::series`] gives it. It was due when its
 /// timer was to expire, where a timer woke it; else when it was woken; where a quota held it, when it was switched out.
 fn late_activation(late: &FlightLate) -> Activation {
@@ -154,7 +151,7 @@ fn late_activation(late: &FlightLate) -> Activation {
     let wakeup = Wakeup::from_raw(late.wakeup).unwrap_or(Wakeup::Thread);
     let (mechanism, quantity) = wakeup_series(wakeup);
     let task = decode::late_task(late);
-    let series = Series::id_of(mechanism, quantity, &subject_of(&task));
+    let series = Series::id_of(mechanism, quantity, &Subject::of_thread(&task));
     let due = expires.unwrap_or(waking);
     let running = Nanos(late.running_at_ns);
     let activation = Activation::of_thread(series, mechanism, task, Cpu(late.cpu), due, running);
@@ -475,11 +472,24 @@ impl Recorder {
                 .map_err(|error| ProbeError::bpf("flight recorder: reading waits", error))?;
             let counts = value.and_then(|value| wire::SiteCounts::from_bytes(&value));
             if let (Some(key), Some(counts)) = (Site::from_bytes(&key), counts) {
-                found.push(ThreadSite::of(key, &counts));
+                found.push(ThreadSite::of(&key, &counts));
             }
         }
         found.sort_by(|a, b| (a.tid, &a.site).cmp(&(b.tid, &b.site)));
         Ok(found)
+    }
+
+    /// The places at which threads waited, without what was counted there.
+    fn site_keys(&self) -> impl Iterator<Item = Site> + '_ {
+        self.sites.keys().filter_map(|key| Site::from_bytes(&key))
+    }
+
+    /// What was counted at the places of these threads takes room that others need.
+    fn forget_sites(&self, of: impl Fn(Tid) -> bool) {
+        let theirs: Vec<Site> = self.site_keys().filter(|key| of(Tid(key.tid))).collect();
+        for key in theirs {
+            let _ = self.sites.delete(&key.to_bytes());
+        }
     }
 
     /// How many jobs of a thread were released at a time that is not known: it did not have to wait, and asked for no time that had passed. Such
@@ -490,21 +500,18 @@ impl Recorder {
 
     /// From now on the jobs of a thread are followed, which go from one wait at this place to the next; other waits of the thread are no
     /// longer counted, and its wake-ups are not late.
-    pub fn follow_jobs(&mut self, site: &ThreadSite) -> Result<(), ProbeError> {
-        let step = || format!("flight recorder: following the jobs of thread {}", site.tid);
-        let thread = self
-            .watched_thread(site.tid)
-            .ok_or_else(|| ProbeError::NothingToSee(format!("thread {} is not watched", site.tid)))?;
-        let key = Site { tid: site.tid.0, ..site.key };
+    pub fn follow_jobs(&mut self, tid: Tid, site: &WaitSite) -> Result<(), ProbeError> {
+        let step = || format!("flight recorder: following the jobs of thread {tid}");
+        let nothing = |what| ProbeError::NothingToSee(format!("thread {tid} {what}"));
+        let thread = self.watched_thread(tid).ok_or_else(|| nothing("is not watched"))?;
+        let key = self.site_keys().find(|key| key.tid == tid.0 && wait_site(key) == *site);
+        let key = key.ok_or_else(|| nothing("was not seen to wait there"))?;
         self.job_sites
             .update(&thread.slot.to_ne_bytes(), &key.to_bytes(), MapFlags::ANY)
             .map_err(|error| ProbeError::bpf(step(), error))?;
         self.worst.remove(&thread.slot);
         put_threshold(&self.thresholds, thread.slot, self.options.least_late)?;
-        // What was counted of it takes room that others need.
-        for other in self.sites()?.iter().filter(|other| other.tid == site.tid) {
-            let _ = self.sites.delete(&other.key.to_bytes());
-        }
+        self.forget_sites(|other| other == tid);
         Ok(())
     }
 

@@ -117,7 +117,7 @@ fn live_jobs_of_a_loop_are_counted_and_its_overrun_is_reported() {
     assert!(most_slept * site.waits >= site.slept.0 && most_slept < site.slept.0, "{site:?}");
 
     let followed = plant::now();
-    recorder.follow_jobs(site).unwrap();
+    recorder.follow_jobs(site.tid, &site.site).unwrap();
     recorder.late().unwrap();
     looping.overrun.store(u64::MAX - 1, Ordering::Relaxed);
     pause(600);
@@ -355,7 +355,7 @@ fn live_a_thread_that_wakes_where_it_waits_completes_one_job_a_wait() {
     let address = word.as_ptr() as u64;
     let object = CallObject::Futex { address, inherits: false, owner: None };
     assert_eq!((site.site.call.as_deref(), site.site.object), (Some("futex"), Some(object)));
-    recorder.follow_jobs(site).unwrap();
+    recorder.follow_jobs(site.tid, &site.site).unwrap();
     (0..JOBS).for_each(|_| release());
     stop.store(true, Ordering::Relaxed);
     release();
@@ -399,7 +399,7 @@ fn live_jobs_that_did_not_have_to_wait_are_released_at_a_time_unknown() {
     let sites = recorder.sites().unwrap();
     let is_pipe = |site: &&ThreadSite| site.tid == tid && site.site.call.as_deref() == Some("read");
     let site = sites.iter().find(is_pipe).unwrap_or_else(|| panic!("{sites:?}"));
-    recorder.follow_jobs(site).unwrap();
+    recorder.follow_jobs(site.tid, &site.site).unwrap();
     // One that waits, so that the place is met; then many at once: the first of them wakes, the others are there.
     write(&[1]);
     pause(5);

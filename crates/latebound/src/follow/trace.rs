@@ -12,12 +12,9 @@ use latebound_tracefs::{Instance, InstanceOptions, Tracefs, remove_stale};
 
 use super::estimate::{REMEDY, estimated};
 use super::{Follow, Target, Worst, Written};
-use crate::privileges::{self, Needs, Work};
+use crate::privileges::Work;
 use crate::trace_observer::vectors;
 use crate::trace_reader::{Reading, TraceReader};
-
-/// What an event takes in the buffers, of the kinds that are recorded here.
-const EVENT_BYTES: u64 = 40;
 
 /// Those that an estimate is made of; a kernel may lack all but the first two.
 const EVENTS: [(&str, &str); 6] = [
@@ -78,11 +75,7 @@ pub(super) fn start(target: &Target, instead_of: &[String]) -> Result<Box<dyn Fo
         estimator: Estimator::of(target.cpus.clone()),
     };
     instance.start()?;
-    let gives_up = || {
-        // The main thread says where that fails.
-        let _ = privileges::keep(Work::Bound, Needs::default());
-    };
-    let reader = TraceReader::start(instance, estimating, gives_up)?;
+    let reader = TraceReader::start(instance, estimating, Work::Bound)?;
     let mut problems = vec![REMEDY.to_owned()];
     problems.extend(instead_of.iter().map(|failed| format!("not by {failed}")));
     Ok(Box::new(TraceFollower { reader, target: target.clone(), problems }))
@@ -119,8 +112,8 @@ impl Follow for TraceFollower {
     }
 
     fn written(&self) -> Written {
-        let events = self.reader.with(|estimating| estimating.tally().events);
-        Written { bytes: events * EVENT_BYTES, events }
+        let PageTally { events, bytes, .. } = self.reader.with(|estimating| estimating.tally());
+        Written { bytes, events }
     }
 
     fn by(&self) -> &'static str {

@@ -8,6 +8,7 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use latebound_analysis::KNOWN_AFTER;
 use latebound_files::Folder;
 use latebound_model::{
     Activation, Cpu, Event, EventKind, Missing, MissingKind, Nanos, Run, RunState, Save, Stretch, Tid,
@@ -24,8 +25,6 @@ use crate::watcher::Watcher;
 const FOLDER_MODE: u32 = 0o750;
 /// So many names are tried for the folder.
 const NAMES: u32 = 100;
-/// As long after the end of what was late a save goes on: timers of other CPUs that were held up come so late.
-const AFTER: Nanos = Nanos::from_millis(2);
 
 /// The saves.
 #[derive(Debug)]
@@ -92,7 +91,7 @@ impl Saves {
             return Ok(None);
         }
         let from = late.until().saturating_sub(self.before).max(hands.watcher.started_at());
-        let to = Nanos(late.until().0.saturating_add(AFTER.0));
+        let to = Nanos(late.until().0.saturating_add(KNOWN_AFTER.0));
         let explanation = hands.worst.explanation(late, hands.watcher)?;
         // Then what else was bad in that time.
         let within = hands.worst.explanations().iter().filter(|other| {

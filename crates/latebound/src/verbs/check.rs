@@ -4,26 +4,23 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 use latebound_analysis::KernelFacts;
 use latebound_measure::Measurement;
 use latebound_model::{Activation, Missing, MissingKind, Nanos, Run, RunState, RunVerb};
-use latebound_probe::{ProbeError, Recorder, Watch};
 use latebound_report::{html, sentence, terminal};
 use latebound_system::{Facts, Root};
 
-use crate::cli::{CheckArgs, SourceName};
+use crate::cli::CheckArgs;
 use crate::firmware::Firmware;
 use crate::load_runner::{self, Loads};
 use crate::outcome::Outcome;
 use crate::output::Output;
 use crate::privileges::{self, Needs, Work};
 use crate::session::{self, Progress, RunWriter, Stop};
-use crate::trace_reader::note_removed;
-use crate::trace_recorder::{TraceRecorder, TraceRecorderOptions};
 use crate::verbs::observe::Source;
 use crate::wakeups;
-use crate::watcher::Watcher;
+use crate::watcher::{self, WatchOptions, Watcher};
 use crate::worst::Worst;
 
 /// How often late wake-ups are taken from the measuring threads: often enough that the recorder still holds the
@@ -102,44 +99,28 @@ pub(crate) fn run(args: &CheckArgs, output: &Output) -> Result<Outcome> {
 
 /// The two probes, each of which may be missing.
 struct Probes {
-    watcher: Option<Watching>,
+    watcher: Option<Box<dyn Watcher>>,
     observer: Option<Source>,
     /// What was late, and whose events are not all read yet.
     pending: VecDeque<Activation>,
 }
 
-/// What holds the events.
-enum Watching {
-    Bpf(Box<Recorder>),
-    Trace(Box<TraceRecorder>),
-}
-
-impl Watching {
-    fn watcher(&self) -> &dyn Watcher {
-        match self {
-            Watching::Bpf(recorder) => recorder.as_ref(),
-            Watching::Trace(recorder) => recorder.as_ref(),
-        }
-    }
-}
-
 impl Probes {
     /// Attaches both, side by side: loading takes a few tenths of a second each.
     fn start(args: &CheckArgs, output: &Output, run: &mut Run) -> Probes {
-        let explains = args.recorder.worst > 0;
-        let by_bpf = args.source.source != Some(SourceName::Tracefs);
-        let (recorder, observer) = std::thread::scope(|scope| {
+        let watching = (args.recorder.worst > 0).then(|| WatchOptions {
+            source: args.source,
+            recorder: args.recorder.options(),
+            group: None,
+            work: Work::Check,
+            refusal: "not",
+        });
+        let (watcher, observer) = std::thread::scope(|scope| {
             let observer = (!args.no_observe)
                 .then(|| scope.spawn(|| Source::start(args.source, BTreeSet::new(), Work::Check, output)));
-            let recorder = (explains && by_bpf).then(|| Recorder::start(args.recorder.options()));
-            (recorder, observer.map(|thread| thread.join()))
+            let watcher = watching.map(|options| watcher::start(options, output));
+            (watcher, observer.map(|thread| thread.join()))
         });
-        let watcher = match recorder {
-            Some(Ok(recorder)) => Some(Ok(Watching::Bpf(Box::new(recorder)))),
-            Some(Err(error)) if args.source.source.is_some() => Some(Err(error.into())),
-            Some(Err(error)) => Some(by_trace(args, &error.to_string(), output)),
-            None => explains.then(|| by_trace(args, "--source tracefs was asked for", output)),
-        };
         let observer =
             observer.map(|joined| joined.unwrap_or_else(|_| Err(anyhow!("the probe's loader panicked"))));
         let mut kept = |kind, what: &str, error: &anyhow::Error| {
@@ -156,28 +137,25 @@ impl Probes {
         let observer = observer.and_then(|started| {
             started.map_err(|e| kept(MissingKind::Mechanism, "what the kernel put off meanwhile", &e)).ok()
         });
-        let is_trace =
-            matches!(watcher, Some(Watching::Trace(_))) || observer.as_ref().is_some_and(Source::is_trace);
-        if is_trace {
+        let is_trace = watcher.as_ref().is_some_and(|started| started.is_trace);
+        if is_trace || observer.as_ref().is_some_and(Source::is_trace) {
             // It costs more, and says less, than what is in the kernel: the two are not alike.
             run.settings.insert("source".to_owned(), "tracefs".to_owned());
         }
+        let watcher = watcher.map(|started| started.watcher);
         Probes { watcher, observer, pending: VecDeque::new() }
     }
 
     /// Has the recorder take note of the measuring threads' wake-ups. Their lateness is known from their own clocks.
     fn watch(&mut self, measurement: &Measurement, missing: &mut Vec<Missing>) {
-        // Trace buffers have the wake-ups of all threads.
-        let Some(Watching::Bpf(recorder)) = &mut self.watcher else { return };
-        let watched: Result<(), ProbeError> = measurement.threads().iter().try_for_each(|&(_, tid)| {
-            recorder.watch(tid)?;
-            recorder.set_threshold(tid, Nanos(u64::MAX))
-        });
+        let Some(watcher) = &mut self.watcher else { return };
+        let watched: Result<()> =
+            measurement.threads().iter().try_for_each(|&(_, tid)| watcher.watch_measured(tid));
         if let Err(error) = watched {
             missing.push(Missing {
                 kind: MissingKind::Explanations,
                 what: "explanations of late wake-ups".to_owned(),
-                why: error.to_string(),
+                why: sentence(error.as_ref()),
                 remedy: "run it again".to_owned(),
             });
             self.watcher = None;
@@ -186,12 +164,12 @@ impl Probes {
 
     fn explain(&mut self, measurement: &Measurement, worst: &mut Worst) {
         self.pending.extend(measurement.drain_late());
-        let known = self.watcher.as_ref().map_or(Nanos(u64::MAX), |one| one.watcher().known_until());
+        let known = self.watcher.as_ref().map_or(Nanos(u64::MAX), |watcher| watcher.known_until());
         self.explain_until(known, worst);
     }
 
     fn explain_until(&mut self, known: Nanos, worst: &mut Worst) {
-        let watcher = self.watcher.as_ref().map(Watching::watcher);
+        let watcher = self.watcher.as_deref();
         // They come from one thread a CPU, and are not in order.
         for _ in 0..self.pending.len() {
             let Some(late) = self.pending.pop_front() else { break };
@@ -205,8 +183,8 @@ impl Probes {
 
     /// No more events come: explains what is left.
     fn end(&mut self, worst: &mut Worst) -> Result<()> {
-        if let Some(Watching::Trace(recorder)) = &mut self.watcher {
-            recorder.end()?;
+        if let Some(watcher) = &mut self.watcher {
+            watcher.end()?;
         }
         self.explain_until(Nanos(u64::MAX), worst);
         self.observer.as_ref().map_or(Ok(()), Source::stop)
@@ -216,8 +194,8 @@ impl Probes {
     /// threads' clocks say it better.
     fn finish(self, run: &mut Run) {
         if let Some(watcher) = &self.watcher {
-            run.losses.extend(watcher.watcher().losses());
-            run.missing.extend(watcher.watcher().missing());
+            run.losses.extend(watcher.losses());
+            run.missing.extend(watcher.missing());
         }
         if let Some(observer) = &self.observer {
             // Before the distributions, so that each worst one is in its distribution.
@@ -227,21 +205,4 @@ impl Probes {
             run.missing.extend(observer.missing());
         }
     }
-}
-
-/// The events of all threads, from the trace buffers.
-fn by_trace(args: &CheckArgs, why: &str, output: &Output) -> Result<Watching> {
-    let options = TraceRecorderOptions {
-        watch: &Watch::Threads(Vec::new()),
-        group: None,
-        follows_jobs: false,
-        buffer_bytes: args.source.trace_buffer,
-        memory_per_cpu: args.recorder.options().memory_per_cpu,
-        instead_of: (why.to_owned(), "`latebound doctor` shows what BPF needs here"),
-        work: Work::Check,
-    };
-    let (recorder, stale) =
-        TraceRecorder::start(options).with_context(|| format!("not by BPF ({why}), nor by tracefs"))?;
-    note_removed(&stale, output);
-    Ok(Watching::Trace(Box::new(recorder)))
 }

@@ -13,12 +13,12 @@ use latebound_files::Folder;
 use latebound_model::{
     CpuQuota, Explanation, Histogram, Nanos, PreemptionModel, Run, RunState, RunVerb, Tid,
 };
-use latebound_probe::{Recorder, RecorderOptions, Watch};
+use latebound_probe::{RecorderOptions, Watch};
 use latebound_report::{html, perfetto, terminal};
 use latebound_saved::Watched;
 use latebound_system::{Facts, FoundGroup, Root, threads_of_group};
 
-use crate::cli::{ExplainArgs, SourceName};
+use crate::cli::ExplainArgs;
 use crate::firmware::Firmware;
 use crate::group;
 use crate::jobs::JobFollower;
@@ -30,10 +30,8 @@ use crate::pause::Pause;
 use crate::privileges::{self, Needs, Work};
 use crate::session::{self, Progress, RunWriter, Stop};
 use crate::stay_away::StayAway;
-use crate::trace_reader::note_removed;
-use crate::trace_recorder::{TraceRecorder, TraceRecorderOptions};
 use crate::wakeups;
-use crate::watcher::Watcher;
+use crate::watcher::{self, Started, WatchOptions, Watcher};
 use crate::worst::Worst;
 
 pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Outcome> {
@@ -75,12 +73,18 @@ pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Outcome> {
     };
     let memory = options.memory_per_cpu;
     let firmware = Firmware::begin(&run);
-    let source = start(args, options, group.as_ref(), output)?;
-    if source.is_trace {
+    let watching = WatchOptions {
+        source: args.source,
+        recorder: options,
+        group: group.as_ref(),
+        work: Work::Explain,
+        refusal: "cannot watch",
+    };
+    let Started { mut watcher, is_trace } = watcher::start(watching, output)?;
+    if is_trace {
         // It costs more, and says less, than what watches in the kernel: the two are not alike.
         run.settings.insert("source".to_owned(), "tracefs".to_owned());
     }
-    let mut watcher = source.watcher;
     let loads = loads.start(args.duration, &allowed, &stop)?;
     let acts = |what: fn(&LateActions) -> bool| late_actions.as_ref().is_some_and(what);
     let needs = Needs {
@@ -89,7 +93,7 @@ pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Outcome> {
         file: args.perfetto.is_some(),
         signal: acts(LateActions::sends_signals),
         measure: false,
-        trace: source.is_trace,
+        trace: is_trace,
     };
     privileges::give_up(Work::Explain, needs, &mut run);
     let mut worst = Worst::new(args.recorder.worst, args.recorder.keep(), KernelFacts::from(&run.system));
@@ -231,54 +235,6 @@ impl<'a> PerfettoFile<'a> {
             .replace(name, |file| file.write_all(&perfetto::trace(explanations)))
             .with_context(|| format!("cannot write {}", path.display()))
     }
-}
-
-/// What watches, and whether it reads the trace buffers of the kernel.
-struct Source {
-    watcher: Box<dyn Watcher>,
-    is_trace: bool,
-}
-
-/// BPF where it can be had, unless the user chooses.
-fn start(
-    args: &ExplainArgs,
-    options: RecorderOptions,
-    group: Option<&FoundGroup>,
-    output: &Output,
-) -> Result<Source> {
-    let (watch, memory_per_cpu, follows_jobs) = (options.watch.clone(), options.memory_per_cpu, options.jobs);
-    let instead_of = match args.source.source {
-        Some(SourceName::Tracefs) => (
-            "--source tracefs was asked for".to_owned(),
-            "explain without --source, where the kernel takes BPF programs",
-        ),
-        chosen => match Recorder::start(options) {
-            Ok(recorder) => return Ok(Source { watcher: Box::new(recorder), is_trace: false }),
-            Err(error) if chosen.is_some() => return Err(error).context("cannot watch by BPF"),
-            Err(error) => (error.to_string(), "`latebound doctor` shows what BPF needs here"),
-        },
-    };
-    let why = instead_of.0.clone();
-    if args.begin.is_some() {
-        bail!(
-            "cannot watch by BPF ({why}), and no trace buffer shows where --begin is reached; leave it out, and name the wait between two jobs by --cycle"
-        );
-    }
-    let trace = TraceRecorderOptions {
-        watch: &watch,
-        group,
-        follows_jobs,
-        buffer_bytes: args.source.trace_buffer,
-        memory_per_cpu,
-        instead_of,
-        work: Work::Explain,
-    };
-    let (recorder, stale) = TraceRecorder::start(trace).with_context(|| match args.source.source {
-        Some(_) => "cannot watch by tracefs".to_owned(),
-        None => format!("cannot watch by BPF ({why}), nor by tracefs"),
-    })?;
-    note_removed(&stale, output);
-    Ok(Source { watcher: Box::new(recorder), is_trace: true })
 }
 
 fn watched(args: &ExplainArgs, group: Option<&FoundGroup>) -> Result<Watch> {

@@ -142,17 +142,11 @@ impl Source {
                 Err(error) => (error.to_string(), "`latebound doctor` shows what BPF needs here"),
             },
         };
-        let needs = Needs { run: false, load: false, ..Needs::default() };
-        let gives_up = move || {
-            // The main thread says where that fails.
-            let _ = privileges::keep(work, needs);
-        };
-        let (observer, stale) = TraceObserver::start(&mechanisms, trace_buffer, gives_up).with_context(
-            || match chosen_source {
+        let (observer, stale) =
+            TraceObserver::start(&mechanisms, trace_buffer, work).with_context(|| match chosen_source {
                 Some(_) => "cannot observe by tracefs".to_owned(),
                 None => format!("cannot observe by BPF ({why}), nor by tracefs"),
-            },
-        )?;
+            })?;
         note_removed(&stale, output);
         let without_bpf = Missing::new(
             MissingKind::Events,
