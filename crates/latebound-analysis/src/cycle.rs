@@ -6,8 +6,7 @@
 //!
 //! A recorder that counts in the kernel fills [`SiteCounts`] itself and uses [`choose`] alone.
 
-use std::collections::HashMap;
-
+use foldhash::HashMap;
 use latebound_model::{
     Activation, CallObject, Cpu, Cycle, Event, EventKind, Mechanism, Nanos, Sureness, SwitchReason, Task,
     Tid, WaitSite,
@@ -163,6 +162,7 @@ struct InWait {
 #[derive(Debug, Default)]
 pub struct Waits {
     threads: HashMap<Tid, InWait>,
+    /// The watched thread that runs on each CPU.
     running: HashMap<Cpu, Task>,
     /// The timer whose callback runs on each CPU: when it was due.
     expiring: HashMap<Cpu, Nanos>,
@@ -223,10 +223,11 @@ impl Waits {
                     }
                     thread.woken = None;
                 }
-                self.running.insert(event.cpu, next.clone());
                 if watches(next) {
+                    self.running.insert(event.cpu, next.clone());
                     return self.runs(event, next);
                 }
+                self.running.remove(&event.cpu);
             }
             // Whatever a thread did meanwhile was not seen.
             EventKind::Lost { .. } => {
@@ -253,11 +254,11 @@ impl Waits {
     /// A call that returns without a sleep found at once what it would have waited for.
     fn left_call(&mut self, event: &Event) -> Option<Wait> {
         let tid = self.current(event)?;
-        let task = self.running.get(&event.cpu).filter(|task| task.tid == tid)?.clone();
+        let task = self.running.get(&event.cpu).filter(|task| task.tid == tid)?;
         let thread = self.threads.get_mut(&tid)?;
         let (entered_at, call, object) = thread.call.take()?;
         (!thread.slept_in_call).then(|| Wait {
-            task,
+            task: task.clone(),
             site: WaitSite::of_call(&call, object),
             entered_at,
             slept_at: None,

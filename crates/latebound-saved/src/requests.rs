@@ -4,8 +4,7 @@
 //! Owns what a wake-up is in a stream of events: from the expiry of the timer whose callback woke the thread, else from the waking, to the
 //! switch to the thread. Never says which are worth keeping.
 
-use std::collections::HashMap;
-
+use foldhash::HashMap;
 use latebound_model::{Activation, Cpu, Event, EventKind, Mechanism, Nanos, Task, Tid};
 
 /// As many threads are followed at once.

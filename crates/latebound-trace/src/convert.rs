@@ -4,8 +4,9 @@
 //! Owns what a record means as a [`latebound_model::EventKind`]. Records that the model has no word for (preempt and
 //! irq events, wake-ups after the waking) give nothing; they go to the thread model as they are.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
+use foldhash::HashMap;
 use latebound_model::{Cpu, Event, EventKind, InterruptKind, Nanos, SleepKind, Stack, Task};
 
 use crate::clock::Clock;
@@ -35,7 +36,7 @@ pub struct Converter {
 impl Converter {
     /// A converter that has seen nothing, for records of this machine.
     pub fn new(machine: Machine) -> Converter {
-        let (timers, handlers, threads) = (HashMap::new(), HashMap::new(), Threads::default());
+        let (timers, handlers, threads) = (HashMap::default(), HashMap::default(), Threads::default());
         Converter { timers, handlers, unstarted: 0, machine, threads }
     }
 
@@ -98,7 +99,7 @@ impl Converter {
             }
             TraceRecord::VectorExit { vector, .. } => EventKind::InterruptExit(vector_kind(vectors, vector)),
             TraceRecord::IrqHandlerEntry { irq, name } => {
-                let name = name.to_string();
+                let name = name.text();
                 if self.handlers.len() >= MEMORY {
                     self.handlers.clear();
                 }
@@ -166,7 +167,7 @@ fn vector_kind(vectors: &[String], vector: VectorId) -> InterruptKind {
 
 /// The task of a record. Its policy is not in the trace, and whether it is a kernel thread is not either.
 fn model_task(task: &TaskRef<'_>) -> Task {
-    Task { tid: task.tid, comm: task.comm.to_string(), policy: None, prio: Some(task.prio), kernel: false }
+    Task { tid: task.tid, comm: task.comm.text(), policy: None, prio: Some(task.prio), kernel: false }
 }
 
 /// The event that a discontinuity means; `at` is the time of the next event of its CPU. A clock that ran backwards is no loss.

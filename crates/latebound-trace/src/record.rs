@@ -30,6 +30,11 @@ impl<'a> Comm<'a> {
         let end = memchr::memchr(0, self.0).unwrap_or(self.0.len());
         &self.0[..end]
     }
+
+    /// The name as text, with bytes that are not UTF-8 replaced.
+    pub fn text(self) -> String {
+        String::from_utf8_lossy(self.bytes()).into_owned()
+    }
 }
 
 impl fmt::Display for Comm<'_> {

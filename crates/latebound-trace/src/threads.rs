@@ -5,8 +5,7 @@
 //! A trace has the begin of a page fault and not its end. A thread that sleeps after one and before its next system call sleeps in the
 //! fault: that sleep is told as the fault. A fault without a sleep is too short to be told from what follows it.
 
-use std::collections::HashMap;
-
+use foldhash::HashMap;
 use latebound_model::{CallArguments, EventKind, SwitchReason, Tid};
 
 use crate::record::TraceRecord;

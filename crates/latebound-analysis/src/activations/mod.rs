@@ -10,8 +10,9 @@ mod lost;
 mod softirq;
 mod threads;
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 
+use foldhash::HashMap;
 use latebound_model::{
     Activation, Context, Cpu, Loss, Mechanism, Nanos, Quantity, SOFTIRQ_NAMES, Series, Tid, softirq_name,
 };
@@ -269,17 +270,17 @@ impl Activations {
             threads: Threads::new(look_up),
             cpus: Vec::new(),
             clock_offsets: vec![0],
-            irqs: HashMap::new(),
-            vectors: HashMap::new(),
+            irqs: HashMap::default(),
+            vectors: HashMap::default(),
             softirqs,
             timers,
-            tasklets: HashMap::new(),
-            works: HashMap::new(),
-            disks: HashMap::new(),
-            armed: HashMap::new(),
-            queued: HashMap::new(),
-            workers: HashMap::new(),
-            woken: HashMap::new(),
+            tasklets: HashMap::default(),
+            works: HashMap::default(),
+            disks: HashMap::default(),
+            armed: HashMap::default(),
+            queued: HashMap::default(),
+            workers: HashMap::default(),
+            woken: HashMap::default(),
             blocks: Blocks::default(),
             latest: Nanos(0),
         }

@@ -4,8 +4,7 @@
 //! Owns that knowledge: events name a thread by number and name alone, so it is told at the beginning, asked for where a thread is new,
 //! and kept up by the events of threads that are made.
 
-use std::collections::{HashMap, HashSet};
-
+use foldhash::{HashMap, HashSet};
 use latebound_model::Tid;
 
 use super::kept::{SubjectId, comm_of};
@@ -59,7 +58,7 @@ pub type LookUp = Box<dyn FnMut(Tid) -> Option<(ThreadKind, Vec<u8>)> + Send>;
 
 impl Threads {
     pub(super) fn new(look_up: LookUp) -> Threads {
-        let (known, interrupts, running) = (HashMap::new(), HashMap::new(), HashSet::new());
+        let (known, interrupts, running) = (HashMap::default(), HashMap::default(), HashSet::default());
         Threads { known, interrupts, running, look_up }
     }
 
