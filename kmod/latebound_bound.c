@@ -8,6 +8,8 @@
  * the way that makes no event (include/linux/tracepoint.h), so probes of one CPU interrupt each other only as that
  * header says.
  */
+#include <linux/atomic.h>
+#include <linux/build_bug.h>
 #include <linux/capability.h>
 #include <linux/fs.h>
 #include <linux/interrupt.h>
@@ -42,6 +44,12 @@ static __always_inline u64 comm_half(const struct task_struct *task, unsigned in
 #define LB_BOUND_CURRENT() (current)
 #define LB_BOUND_TID(thread) ((thread)->pid)
 #define LB_BOUND_COMM(thread, half) comm_half((thread), (half))
+/* The compiler's own functions may be calls of a library that the kernel does not have (-moutline-atomics of arm64). */
+#define LB_BOUND_RESERVE(place, n)                                              \
+	({                                                                      \
+		BUILD_BUG_ON(sizeof(*(place)) != sizeof(atomic64_t));           \
+		(__u64) atomic64_fetch_add_relaxed((n), (atomic64_t *)(place)); \
+	})
 #define LB_BOUND_PUBLISH(place, value) smp_store_release((place), (value))
 #include "latebound/bound_record.h"
 

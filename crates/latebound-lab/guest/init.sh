@@ -6,9 +6,9 @@
 # how it ended. It takes the place of virtme-ng's own init because that waits for udev, which takes most of the time
 # from the command to the result on an emulated machine.
 #
-# With latebound_boot_modules (names with commas between them) its root is an initramfs with busybox and these modules, for
-# machines that cannot run the host's programs (src/foreign.rs). Then the kernel's modules and the folder of the job are shared
-# with the host too.
+# With latebound_initramfs its root is an initramfs with busybox, for machines that cannot run the host's programs (src/foreign.rs). Then the
+# folder of the job is shared with the host too. With latebound_boot_modules (names with commas between them) the initramfs has these modules,
+# and the folder of all modules of the kernel is shared.
 #
 # In the environment, from the kernel's command line: latebound_busybox (a static busybox in the host's file system),
 # latebound_share (the mount tag of the folder that is shared with the host), virtme_link_mods (the kernel's modules).
@@ -30,7 +30,7 @@ off() {
 
 mounted() { "$bb" mount -n "$@" 2>/dev/null; }
 
-if [ -n "$latebound_boot_modules" ]; then
+if [ -n "$latebound_initramfs" ]; then
     "$bb" mkdir -p /proc /sys /dev /run /root /etc /tmp /var/tmp /host
     "$bb" chmod 1777 /tmp /var/tmp
     "$bb" --install -s /bin
@@ -40,7 +40,7 @@ fi
 "$bb" mount -n -t tmpfs -o mode=0755 run /run || off "cannot mount /run"
 "$bb" mkdir -p /run/upper /run/work /run/root
 root=/
-if [ -n "$latebound_boot_modules" ]; then
+if [ -n "$latebound_initramfs" ]; then
     :
 elif mounted -t overlay -o lowerdir=/,upperdir=/run/upper,workdir=/run/work root /run/root; then
     root=/run/root
@@ -92,9 +92,9 @@ fi
 shared() { "$bb" mount -n -t 9p -o "version=9p2000.L,trans=virtio,access=any,msize=524288$3" "$1" "$2"; }
 
 shared "$share" /run/latebound || off "cannot mount the folder shared with the host"
-if [ -n "$latebound_boot_modules" ]; then
+if [ -n "$latebound_initramfs" ]; then
     "$bb" mkdir -p /run/host
-    shared modules /lib/modules ,ro || off "cannot mount the kernel's modules"
+    [ -z "$latebound_boot_modules" ] || shared modules /lib/modules ,ro || off "cannot mount the kernel's modules"
     shared host /run/host ,ro || off "cannot mount the folder of the job"
     mounted -t overlay -o lowerdir=/run/host,upperdir=/run/upper,workdir=/run/work host /host ||
         "$bb" mount -n --bind /run/host /host

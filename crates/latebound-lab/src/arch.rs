@@ -63,6 +63,40 @@ impl Architecture {
         }
     }
 
+    /// What the kernel's own build calls it (`ARCH=`).
+    pub(crate) fn of_kernel(self) -> &'static str {
+        match self {
+            Architecture::Amd64 => "x86_64",
+            Architecture::Arm64 => "arm64",
+        }
+    }
+
+    /// The image that a kernel's build makes, and its place below the build folder.
+    pub(crate) fn kernel_image(self) -> (&'static str, &'static str) {
+        match self {
+            Architecture::Amd64 => ("bzImage", "arch/x86/boot/bzImage"),
+            Architecture::Arm64 => ("Image", "arch/arm64/boot/Image"),
+        }
+    }
+
+    /// What the names of the compiler and its tools begin with on this host (`CROSS_COMPILE=`); nothing where they are the host's own.
+    pub(crate) fn tools_prefix(self) -> &'static str {
+        match self {
+            of if of.is_host() => "",
+            Architecture::Amd64 => "x86_64-linux-gnu-",
+            Architecture::Arm64 => "aarch64-linux-gnu-",
+        }
+    }
+
+    /// The compiler of kernels.
+    pub(crate) fn compiler(self) -> Need {
+        match self {
+            of if of.is_host() => program("gcc", "gcc"),
+            Architecture::Amd64 => program("x86_64-linux-gnu-gcc", "gcc-x86-64-linux-gnu"),
+            Architecture::Arm64 => program("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu"),
+        }
+    }
+
     /// The first serial port, for `console=`.
     pub(crate) fn console(self) -> &'static str {
         match self {

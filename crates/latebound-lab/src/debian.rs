@@ -187,15 +187,27 @@ fn as_in_boot(folder: &Path, release: &str) -> Result<(), LabError> {
     Ok(())
 }
 
-/// A package that modules are built with, and what it needs besides, each in a folder of its own. The package is last.
-pub(crate) fn headers(lab: &Lab<'_>, package: &str) -> Result<(Source, Vec<PathBuf>), LabError> {
-    let source = source_of(lab, Architecture::host(), package)?;
-    let mut packages = depends(lab, source, package)?;
-    packages.retain(|name| name.starts_with("linux-headers-") || name.starts_with("linux-kbuild-"));
-    packages.push(package.to_owned());
-    let folders =
-        packages.iter().map(|package| unpacked(lab, source, package)).collect::<Result<Vec<_>, _>>()?;
-    Ok((source, folders))
+/// A package that modules are built with, and what it needs besides, each in a folder of its own, and where the build tools among them
+/// are from. The package is last. The tools run on this host: those of another architecture's headers are the host's of the same version.
+pub(crate) fn headers(
+    lab: &Lab<'_>,
+    of: Architecture,
+    package: &str,
+) -> Result<(Source, Vec<PathBuf>), LabError> {
+    let source = source_of(lab, of, package)?;
+    let needed = depends(lab, source, package)?;
+    let named = |prefix: &str| needed.iter().filter(|name| name.starts_with(prefix)).collect::<Vec<_>>();
+    let mut tools = source;
+    let mut folders = Vec::new();
+    for name in named("linux-kbuild-") {
+        tools = if of.is_host() { source } else { source_of(lab, Architecture::host(), name)? };
+        folders.push(unpacked(lab, tools, name)?);
+    }
+    let own = package.to_owned();
+    for name in named("linux-headers-").into_iter().chain([&own]) {
+        folders.push(unpacked(lab, source, name)?);
+    }
+    Ok((tools, folders))
 }
 
 /// The folder with the files of a package of an architecture, wherever it is to be had.

@@ -20,6 +20,9 @@ use crate::virtme::Request;
 /// Where the initramfs has the program.
 pub(crate) const PROGRAM: &str = "/bin/latebound";
 
+/// Where the initramfs has the modules that the job loads.
+const MODULES: &str = "/modules";
+
 /// Where the guest sees the folder that the job begins in.
 pub(crate) const DIRECTORY: &str = "/host";
 
@@ -80,11 +83,17 @@ fn needed<'a>(list: &'a str, modules: &[&str]) -> Vec<&'a str> {
     files
 }
 
-/// Makes the initramfs `image`: a folder of its files in `scratch`, packed.
+/// Where the guest has a module of the job that is this file on the host.
+pub(crate) fn module_place(module: &Path) -> PathBuf {
+    Path::new(MODULES).join(module.file_name().unwrap_or_default())
+}
+
+/// Makes the initramfs `image`: a folder of its files in `scratch`, packed. `loads` are the modules that the job loads.
 pub(crate) fn initramfs(
     lab: &Lab<'_>,
     kernel: &Kernel,
     program: Option<&Path>,
+    loads: &[PathBuf],
     init: &Path,
     scratch: &Path,
     image: &Path,
@@ -114,15 +123,19 @@ pub(crate) fn initramfs(
         fs::set_permissions(&to, fs::Permissions::from_mode(0o755))
             .map_err(LabError::io("make executable", &to))?;
     }
-    let modules = modules(kernel)?;
-    let list = modules.join("modules.dep");
-    let text = latebound_files::read_text(&list, MAX_LIST).map_err(LabError::io("read", &list))?;
-    let release = modules.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let files = needed(&text, &BOOT_MODULES);
-    for file in files.iter().chain(&["modules.dep"]) {
-        copy(&modules.join(file), &format!("lib/modules/{release}/{file}"))?;
+    for module in loads {
+        copy(module, &module_place(module).to_string_lossy()[1..])?;
     }
-    if let Some(config) = &kernel.config {
+    if let Some(modules) = modules(kernel) {
+        let list = modules.join("modules.dep");
+        let text = latebound_files::read_text(&list, MAX_LIST).map_err(LabError::io("read", &list))?;
+        let release = modules.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let files = needed(&text, &BOOT_MODULES);
+        for file in files.iter().chain(&["modules.dep"]) {
+            copy(&modules.join(file), &format!("lib/modules/{release}/{file}"))?;
+        }
+    }
+    if let (Some(config), Some(release)) = (&kernel.config, &kernel.release) {
         copy(config, &format!("boot/config-{release}"))?;
     }
     // The archive's format, with a root's owner for every file.
@@ -131,12 +144,9 @@ pub(crate) fn initramfs(
         .map(drop)
 }
 
-/// The folder of a kernel's modules.
-fn modules(kernel: &Kernel) -> Result<PathBuf, LabError> {
-    match (&kernel.base, &kernel.release) {
-        (Some(base), Some(release)) => Ok(base.join("lib/modules").join(release)),
-        _ => Err(LabError::Machine(format!("{}: its modules are not known", kernel.name))),
-    }
+/// The folder of a kernel's modules. `None` for a kernel that has all that it needs in itself, as one that was built here.
+fn modules(kernel: &Kernel) -> Option<PathBuf> {
+    Some(kernel.base.as_ref()?.join("lib/modules").join(kernel.release.as_ref()?))
 }
 
 /// The QEMU command line.
@@ -154,13 +164,15 @@ pub(crate) fn compose(
     add(&["-smp", &request.cpus.to_string(), "-m", &format!("{}M", request.memory_mib)]);
     // One console, on the serial port, to QEMU's standard output.
     add(&["-chardev", "stdio,id=console,signal=off,mux=off", "-serial", "chardev:console"]);
-    let own = modules(kernel)?;
-    let modules = own.parent().unwrap_or(&own);
-    for (tag, folder, access) in [
-        (SHARE, request.share, ""),
+    let own = modules(kernel);
+    let modules = own.as_ref().and_then(|own| own.parent());
+    let shares = [
+        (SHARE, Some(request.share), ""),
         ("modules", modules, ",readonly=on"),
-        ("host", directory, ",readonly=on"),
-    ] {
+        ("host", Some(directory), ",readonly=on"),
+    ];
+    for (tag, folder, access) in shares {
+        let Some(folder) = folder else { continue };
         let folder = quoted(folder)?;
         add(&[
             "-fsdev",
@@ -193,8 +205,8 @@ pub(crate) fn compose(
         &request.initramfs.display().to_string(),
     ]);
     let own = format!(
-        "latebound_boot_modules={} latebound_busybox=/bin/busybox latebound_share={SHARE}",
-        BOOT_MODULES.join(",")
+        "latebound_initramfs=1 latebound_boot_modules={} latebound_busybox=/bin/busybox latebound_share={SHARE}",
+        if modules.is_some() { BOOT_MODULES.join(",") } else { String::new() }
     );
     add(&["-append", &format!("{} {own}", request.append.join(" "))]);
     Ok(words)

@@ -402,10 +402,14 @@ fn attempt(
         Some(module) => module::build(lab, kernel, module, &folder.place)?,
         None => Vec::new(),
     };
-    for module in &modules {
+    let places: Vec<PathBuf> = match kernel.architecture.is_host() {
+        true => modules.clone(),
+        false => modules.iter().map(|module| foreign::module_place(module)).collect(),
+    };
+    for module in &places {
         visible(module, "the module")?;
     }
-    let (text, has_run) = script(job, kernel.architecture, &modules, output)?;
+    let (text, has_run) = script(job, kernel.architecture, &places, output)?;
     shared
         .replace(JOB.as_ref(), |file| io::Write::write_all(file, text.as_bytes()))
         .map_err(LabError::io("write the job to", &share))?;
@@ -416,7 +420,7 @@ fn attempt(
     let initramfs = folder.path("initramfs");
     if !kernel.architecture.is_host() {
         lab.progress("packing the guest's files");
-        foreign::initramfs(lab, kernel, job.program.as_deref(), &init, &folder.place, &initramfs)?;
+        foreign::initramfs(lab, kernel, job.program.as_deref(), &modules, &init, &folder.place, &initramfs)?;
     }
     let words = compose(lab, kernel, job, kvm, &share, &init, &initramfs, disk.as_deref())?;
     let console = folder.path("console");

@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::arch::Architecture;
 use crate::context::Lab;
 use crate::debian::{self, Source};
 use crate::error::LabError;
@@ -17,13 +18,10 @@ const LIBRARIES: [&str; 4] = ["libc6", "libelf1t64", "libzstd1", "zlib1g"];
 
 /// The headers of a kernel. The three packages refer to each other by absolute paths of an installed system, so they are
 /// joined in one folder with the references turned to it.
-pub(crate) fn folder(lab: &Lab<'_>, release: &str) -> Result<PathBuf, LabError> {
-    program::require(
-        "building a module",
-        &[program::program("make", "make"), program::program("gcc", "gcc")],
-    )?;
+pub(crate) fn folder(lab: &Lab<'_>, of: Architecture, release: &str) -> Result<PathBuf, LabError> {
+    program::require("building a module", &[program::program("make", "make"), of.compiler()])?;
     let package = format!("linux-headers-{release}");
-    let (source, folders) = debian::headers(lab, &package)?;
+    let (tools, folders) = debian::headers(lab, of, &package)?;
     let name = folders
         .last()
         .and_then(|folder| folder.file_name())
@@ -53,8 +51,8 @@ pub(crate) fn folder(lab: &Lab<'_>, release: &str) -> Result<PathBuf, LabError> 
     if types.is_file() {
         fs::remove_file(&types).map_err(LabError::io("remove", &types))?;
     }
-    use_this_compiler(&place)?;
-    make_tools_run(lab, source, part)?;
+    use_this_compiler(of, &place)?;
+    make_tools_run(lab, tools, part)?;
     made.put(&joined)?;
     Ok(build)
 }
@@ -89,15 +87,16 @@ fn change(path: &Path, how: impl FnOnce(&str) -> String) -> Result<(), LabError>
 
 /// The package names the compiler that the kernel was built with. Where that is not here the system's own is taken, and
 /// what it does not know yet is left out.
-fn use_this_compiler(place: &Path) -> Result<(), LabError> {
+fn use_this_compiler(of: Architecture, place: &Path) -> Result<(), LabError> {
     let variables = place.join(".kernelvariables");
     let Ok(text) = fs::read_to_string(&variables) else { return Ok(()) };
-    let Some(named) = parsing::named_compiler(&text).filter(|name| program::find(name).is_none()) else {
+    let is_here = |name: &str| program::find(&format!("{}{name}", of.tools_prefix())).is_some();
+    let Some(named) = parsing::named_compiler(&text).filter(|name| !is_here(name)) else {
         return Ok(());
     };
     change(&variables, |text| text.replace(&named, "gcc"))?;
     // GCC 14 and later; the kernel's Makefile then asks for -falign-functions instead (Linux 7.3, Makefile).
-    let mut flag = Command::new("gcc");
+    let mut flag = Command::new(of.compiler().what);
     flag.args(["-fmin-function-alignment=16", "-E", "-x", "c", "-o", "/dev/null", "/dev/null"]);
     let options = place.join("include/config/auto.conf");
     if program::output("ask what the compiler knows", &mut flag).is_err() && options.is_file() {

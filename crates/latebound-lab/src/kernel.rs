@@ -44,9 +44,10 @@ pub fn obtain(lab: &Lab<'_>, name: &KernelName) -> Result<Kernel, LabError> {
 
 /// Makes the kernel of an architecture be here: downloads or builds what is missing.
 pub fn obtain_for(lab: &Lab<'_>, name: &KernelName, of: Architecture) -> Result<Kernel, LabError> {
-    if !of.is_host() && !matches!(name.origin, Origin::Debian { .. }) {
+    if !of.is_host() && matches!(name.origin, Origin::Path(_)) {
         return Err(LabError::Machine(format!(
-            "--arch {of}: of another architecture the lab has Debian's kernels alone, not {name}; give debian:6.12 or debian:6.12-rt"
+            "--arch {of}: of another architecture the lab has Debian's kernels and traced ones, not {name}; give debian:6.12-rt or \
+             traced:6.12-rt"
         )));
     }
     if let Origin::Debian { version, .. } | Origin::Traced { version, .. } = &name.origin {
@@ -95,7 +96,9 @@ fn find(lab: &Lab<'_>, name: &KernelName, of: Architecture) -> Result<Kernel, La
             let package = debian::image_package(lab, of, version, *rt)?;
             packaged(lab, name, of, &debian::image(lab, of, &package)?)
         }
-        Origin::Traced { version, flavour } => from_build(name, &traced::build(lab, version, *flavour)?),
+        Origin::Traced { version, flavour } => {
+            from_build(name, of, &traced::build(lab, of, version, *flavour)?)
+        }
         Origin::Path(path) => from_path(lab, name, path),
     }
 }
@@ -192,8 +195,12 @@ fn packaged(
 }
 
 /// The kernel in a build folder.
-pub(crate) fn from_build(name: &KernelName, folder: &Path) -> Result<Kernel, LabError> {
-    let image = folder.join(traced::image().1);
+pub(crate) fn from_build(
+    name: &KernelName,
+    architecture: Architecture,
+    folder: &Path,
+) -> Result<Kernel, LabError> {
+    let image = folder.join(architecture.kernel_image().1);
     if !image.is_file() {
         return Err(LabError::unexpected(
             image.display().to_string(),
@@ -203,7 +210,7 @@ pub(crate) fn from_build(name: &KernelName, folder: &Path) -> Result<Kernel, Lab
     let release = latebound_files::read_text(&folder.join("include/config/kernel.release"), MAX_CONFIG).ok();
     Ok(Kernel {
         name: name.clone(),
-        architecture: Architecture::host(),
+        architecture,
         base: None,
         release: release.map(|text| text.trim().to_owned()),
         config: Some(folder.join(".config")).filter(|file| file.is_file()),
@@ -215,18 +222,21 @@ pub(crate) fn from_build(name: &KernelName, folder: &Path) -> Result<Kernel, Lab
 
 fn from_path(lab: &Lab<'_>, name: &KernelName, path: &Path) -> Result<Kernel, LabError> {
     let path = fs::canonicalize(path).map_err(LabError::io("find the kernel", path))?;
+    let host = Architecture::host();
     if path.is_dir() {
-        if path.join(traced::image().1).is_file() {
-            return from_build(name, &path);
+        let image = host.kernel_image().1;
+        if path.join(image).is_file() {
+            return from_build(name, host, &path);
         }
         if !path.join("Kconfig").is_file() || !path.join("Makefile").is_file() {
             return Err(LabError::unexpected(
                 path.display().to_string(),
-                format!("is neither a built kernel (it has no {}) nor a kernel's source", traced::image().1),
+                format!("is neither a built kernel (it has no {image}) nor a kernel's source"),
             ));
         }
         let exact = commit(&path)?;
-        return from_build(name, &traced::build_tree(lab, &path, &exact, Flavour::default())?);
+        let built = traced::build_tree(lab, &path, &exact, (host, Flavour::default()))?;
+        return from_build(name, host, &built);
     }
     // What is none is refused now: QEMU would wait for a pipe.
     latebound_files::open(&path).map_err(LabError::io("read the kernel", &path))?;
@@ -273,7 +283,7 @@ pub(crate) fn module_build_folder(lab: &Lab<'_>, kernel: &Kernel) -> Result<Path
     let (Origin::Debian { .. }, Some(release)) = (&kernel.name.origin, &kernel.release) else {
         return Err(none("its headers are not known"));
     };
-    headers::folder(lab, release)
+    headers::folder(lab, kernel.architecture, release)
 }
 
 #[cfg(test)]

@@ -83,7 +83,8 @@ pub fn kernels(lab: &Lab<'_>) -> Result<Vec<Listed>, LabError> {
 
 /// What a traced kernel's configuration will have that is not in the fragment because Kconfig selects it.
 fn expected(flavour: Flavour) -> String {
-    traced::fragment(flavour) + "CONFIG_PREEMPTIRQ_TRACEPOINTS=y\nCONFIG_TRACEPOINTS=y\n"
+    traced::fragment(Architecture::host(), flavour)
+        + "CONFIG_PREEMPTIRQ_TRACEPOINTS=y\nCONFIG_TRACEPOINTS=y\n"
 }
 
 fn on_host() -> Vec<Listed> {

@@ -14,7 +14,7 @@ use crate::context::{Lab, key};
 use crate::error::LabError;
 use crate::kernel::{self, Kernel, module_build_folder};
 use crate::name::{KernelName, Origin};
-use crate::{debian, headers, program};
+use crate::{debian, headers, program, traced};
 
 /// The sources of the project's modules: names in the folder that they are built in, and texts.
 const SOURCES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/module_sources.rs"));
@@ -49,7 +49,7 @@ pub fn module_headers(lab: &Lab<'_>, name: &KernelName) -> Result<PathBuf, LabEr
     match &name.origin {
         Origin::Debian { version, rt } => {
             let image = debian::image_package(lab, Architecture::host(), version, *rt)?;
-            headers::folder(lab, image.trim_start_matches("linux-image-"))
+            headers::folder(lab, Architecture::host(), image.trim_start_matches("linux-image-"))
         }
         _ => module_build_folder(lab, &kernel::obtain(lab, name)?),
     }
@@ -62,12 +62,6 @@ pub(crate) fn build(
     module: &Module,
     scratch: &Path,
 ) -> Result<Vec<PathBuf>, LabError> {
-    if !kernel.architecture.is_host() {
-        return Err(LabError::Machine(format!(
-            "--module: the lab builds no modules for {}; leave --module out, or --arch",
-            kernel.architecture
-        )));
-    }
     let headers = module_build_folder(lab, kernel)?;
     match module {
         Module::Own(name) => own(lab, kernel, &headers).map(|folder| vec![folder.join(format!("{name}.ko"))]),
@@ -114,6 +108,7 @@ fn own(lab: &Lab<'_>, kernel: &Kernel, headers: &Path) -> Result<PathBuf, LabErr
 fn make(lab: &Lab<'_>, kernel: &Kernel, headers: &Path, place: &Path, log: &Path) -> Result<(), LabError> {
     let mut make = Command::new("make");
     make.arg("-C").arg(headers).arg(format!("M={}", place.display())).arg("modules");
+    make.args(traced::make_words(kernel.architecture));
     make.env_remove("MAKEFLAGS").env_remove("MFLAGS").env_remove("MAKELEVEL");
     // Without vmlinux at hand the types of a module cannot be made; it loads without.
     program::logged(lab, "build a module", &mut make, log, || format!("building modules for {}", kernel.name))

@@ -25,17 +25,9 @@ const DYNAMIC: &str = include_str!("../config/dynamic.config");
 /// Says that a build is whole, and of what.
 const DONE: &str = "latebound-built-from";
 
-/// The image that make builds, and its place below the build folder.
-pub(crate) fn image() -> (&'static str, &'static str) {
-    match Architecture::host() {
-        Architecture::Arm64 => ("Image", "arch/arm64/boot/Image"),
-        Architecture::Amd64 => ("bzImage", "arch/x86/boot/bzImage"),
-    }
-}
-
-/// Our configuration for this machine.
-pub(crate) fn fragment(flavour: Flavour) -> String {
-    let machine = match Architecture::host() {
+/// Our configuration for machines of this architecture.
+pub(crate) fn fragment(of: Architecture, flavour: Flavour) -> String {
+    let machine = match of {
         Architecture::Arm64 => AARCH64,
         Architecture::Amd64 => X86_64,
     };
@@ -78,27 +70,41 @@ fn source(lab: &Lab<'_>, version: &str) -> Result<(PathBuf, String), LabError> {
 }
 
 /// A traced kernel's build folder, built where it is not there yet.
-pub(crate) fn build(lab: &Lab<'_>, version: &str, flavour: Flavour) -> Result<PathBuf, LabError> {
+pub(crate) fn build(
+    lab: &Lab<'_>,
+    of: Architecture,
+    version: &str,
+    flavour: Flavour,
+) -> Result<PathBuf, LabError> {
     let (source, exact) = source(lab, version)?;
-    build_tree(lab, &source, &exact, flavour)
+    build_tree(lab, &source, &exact, (of, flavour))
 }
 
-/// Whether a traced kernel is built, without building or downloading anything.
+/// Whether a traced kernel of the host's architecture is built, without building or downloading anything.
 pub(crate) fn built(lab: &Lab<'_>, version: &str, flavour: Flavour) -> Option<PathBuf> {
     let exact = debian::candidate(lab, Source::System, &format!("linux-source-{version}")).ok()?;
-    let inputs = inputs(&format!("linux-source-{version} {exact}"), flavour).ok()?;
+    let inputs = inputs(&format!("linux-source-{version} {exact}"), (Architecture::host(), flavour)).ok()?;
     let folder = lab.cache().join("kernels").join(key(&inputs));
     is_done(&folder, &inputs).then_some(folder)
 }
 
-fn inputs(exact: &str, flavour: Flavour) -> Result<String, LabError> {
+fn inputs(exact: &str, (of, flavour): (Architecture, Flavour)) -> Result<String, LabError> {
+    let gcc = of.compiler().what;
     let compiler =
-        program::output("ask for the compiler's version", Command::new("gcc").args(["-dumpfullversion"]))?;
+        program::output("ask for the compiler's version", Command::new(gcc).args(["-dumpfullversion"]))?;
     Ok(format!(
-        "source: {exact}\nmachine: {}\ncompiler: gcc {compiler}{}",
-        std::env::consts::ARCH,
-        fragment(flavour)
+        "source: {exact}\nmachine: {}\ncompiler: {gcc} {compiler}{}",
+        of.machine(),
+        fragment(of, flavour)
     ))
+}
+
+/// What a kernel's build is told of the architecture: nothing where it is the host's.
+pub(crate) fn make_words(of: Architecture) -> Vec<String> {
+    match of.is_host() {
+        true => Vec::new(),
+        false => vec![format!("ARCH={}", of.of_kernel()), format!("CROSS_COMPILE={}", of.tools_prefix())],
+    }
 }
 
 fn is_done(folder: &Path, inputs: &str) -> bool {
@@ -110,11 +116,11 @@ pub(crate) fn build_tree(
     lab: &Lab<'_>,
     source: &Path,
     exact: &str,
-    flavour: Flavour,
+    made: (Architecture, Flavour),
 ) -> Result<PathBuf, LabError> {
-    program::require("building a kernel", &[need("gcc", "gcc"), need("make", "make")])?;
-    let folder = lab.folder("kernels")?.join(key(&inputs(exact, flavour)?));
-    build_into(lab, source, exact, flavour, &folder, Objects::Remove)
+    program::require("building a kernel", &[need("gcc", "gcc"), made.0.compiler(), need("make", "make")])?;
+    let folder = lab.folder("kernels")?.join(key(&inputs(exact, made)?));
+    build_into(lab, source, exact, made, &folder, Objects::Remove)
 }
 
 /// What becomes of the objects of a finished build.
@@ -131,12 +137,12 @@ pub(crate) fn build_into(
     lab: &Lab<'_>,
     source: &Path,
     exact: &str,
-    flavour: Flavour,
+    (of, flavour): (Architecture, Flavour),
     folder: &Path,
     objects: Objects,
 ) -> Result<PathBuf, LabError> {
-    program::require("building a kernel", &[need("gcc", "gcc"), need("make", "make")])?;
-    let inputs = inputs(exact, flavour)?;
+    program::require("building a kernel", &[need("gcc", "gcc"), of.compiler(), need("make", "make")])?;
+    let inputs = inputs(exact, (of, flavour))?;
     let folder = folder.to_owned();
     if is_done(&folder, &inputs) {
         return Ok(folder);
@@ -167,11 +173,12 @@ pub(crate) fn build_into(
     let make = || {
         let mut make = Command::new("nice");
         make.args(["-n", "10", "make", "-C"]).arg(source).arg(format!("O={}", folder.display()));
+        make.args(make_words(of));
         // The kernel's own make is not told of jobs or flags of a make that runs us.
         make.env_remove("MAKEFLAGS").env_remove("MFLAGS").env_remove("MAKELEVEL");
         make
     };
-    let wanted = fragment(flavour);
+    let wanted = fragment(of, flavour);
     let fragment_file = folder.join("latebound.config");
     fs::write(&fragment_file, &wanted).map_err(LabError::io("write", &fragment_file))?;
     let say = |text: &str| {
@@ -202,14 +209,21 @@ pub(crate) fn build_into(
         let seconds = started.elapsed().as_secs();
         let steps = lines(&log).saturating_sub(lines_before);
         format!(
-            "building {exact}{}{}: {steps} steps, {}:{:02}",
+            "building {exact}{}{}{}: {steps} steps, {}:{:02}",
+            if of.is_host() { String::new() } else { format!(" for {of}") },
             if flavour.rt { " with PREEMPT_RT" } else { "" },
             if flavour.checked { " and checks" } else { "" },
             seconds / 60,
             seconds % 60
         )
     };
-    program::logged(lab, "build a kernel", make().arg(format!("-j{jobs}")).arg(image().0), &log, progress)?;
+    program::logged(
+        lab,
+        "build a kernel",
+        make().arg(format!("-j{jobs}")).arg(of.kernel_image().0),
+        &log,
+        progress,
+    )?;
     // Modules are built against what is kept: configuration, headers, scripts and the symbols that vmlinux exports.
     program::logged(
         lab,
@@ -269,9 +283,13 @@ mod tests {
 
     #[test]
     fn every_option_is_set_once_and_flavours_differ_in_preemption_and_checks() {
-        for (rt, checked) in [(false, false), (true, false), (false, true), (true, true)] {
+        let flavours = [(false, false), (true, false), (false, true), (true, true)];
+        for (of, (rt, checked)) in [Architecture::Amd64, Architecture::Arm64]
+            .into_iter()
+            .flat_map(|of| flavours.map(|one| (of, one)))
+        {
             let flavour = Flavour { rt, checked };
-            let text = fragment(flavour);
+            let text = fragment(of, flavour);
             let options: Vec<&str> = text.lines().filter(|line| line.starts_with("CONFIG_")).collect();
             for (at, option) in options.iter().enumerate() {
                 let name = option.split('=').next().unwrap();

@@ -7,6 +7,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::arch::Architecture;
 use crate::context::{Lab, key};
 use crate::error::LabError;
 use crate::folder::{self, Part};
@@ -85,16 +86,17 @@ impl Commits {
             key(&self.tree.display().to_string()),
             if self.rt { "-rt" } else { "" }
         ));
+        let host = Architecture::host();
         let built = traced::build_into(
             lab,
             &self.work,
             &format!("commit {hash}"),
-            Flavour::traced(self.rt),
+            (host, Flavour::traced(self.rt)),
             &folder,
             traced::Objects::Keep,
         )?;
         let name = KernelName::new(Origin::Path(self.tree.join(&hash[..hash.len().min(12)])));
-        kernel::from_build(&name, &built)
+        kernel::from_build(&name, host, &built)
     }
 }
 
