@@ -68,8 +68,12 @@ test-lab: packages-build+test ## Run the tests that boot guests
 
 .PHONY: test-arm64
 test-arm64: packages-build+cross+test ## Build for arm64, and run the binary and the library for Python in QEMU, and the binary in a guest of Debian's arm64 kernel
-	@scripts/test-arm64.sh
+	@scripts/test-cross.sh aarch64
 	@scripts/test-python.sh --arm64
+
+.PHONY: test-riscv64
+test-riscv64: packages-build+cross-riscv64 ## Build for riscv64, and run the binary in QEMU's user emulation
+	@scripts/test-cross.sh riscv64
 
 # How often each test kills: make kills KILLS=100
 KILLS := 500
@@ -103,13 +107,17 @@ STATIC_CARGO = $(CARGO) rustc --target $(HOST)
 else ifeq ($(ARCH),aarch64)
 static: packages-build+cross
 STATIC_TARGET = aarch64-unknown-linux-gnu
-STATIC_CARGO = scripts/with-arm64.sh cargo rustc
+STATIC_CARGO = scripts/with-cross.sh aarch64 cargo rustc
+else ifeq ($(ARCH),riscv64)
+static: packages-build+cross-riscv64
+STATIC_TARGET = riscv64gc-unknown-linux-gnu
+STATIC_CARGO = scripts/with-cross.sh riscv64 cargo rustc
 else
-STATIC_CARGO = $(error ARCH=$(ARCH): the static binary is built for $(shell uname -m) and aarch64; type: make static ARCH=aarch64)
+STATIC_CARGO = $(error ARCH=$(ARCH): the static binary is built for $(shell uname -m), aarch64 and riscv64; type: make static ARCH=aarch64)
 endif
 
 .PHONY: static
-static: ## Build a binary that needs no library at all, to copy to a target machine; for arm64 by ARCH=aarch64
+static: ## Build a binary that needs no library at all, to copy to a target machine; for others by ARCH=aarch64 or riscv64
 # With a target of its own, build scripts and macros stay dynamic, as they have to be.
 # Relocations take a megabyte if they are not packed; a linker that cannot pack them says so, and leaves them.
 	@RUSTFLAGS="-C target-feature=+crt-static" $(STATIC_CARGO) --quiet --release --package latebound --bin latebound \

@@ -23,6 +23,7 @@ machine=$(readelf --file-header "$binary" | sed -n 's/^ *Machine: *//p')
 case $machine in
     AArch64) architecture=aarch64 ;;
     *X86-64) architecture=x86_64 ;;
+    RISC-V) architecture=riscv64 ;;
     *) fail "is for \"$machine\", which latebound does not know" ;;
 esac
 if [ "$architecture" != "$(uname -m)" ]; then

@@ -3,7 +3,7 @@
 #
 # Installs the Debian packages that a purpose needs and that are missing; says which and what for, before it does.
 #
-#     scripts/install-packages.sh PURPOSE...      PURPOSE: build, cross, fuzz, package, package-test, test, bench
+#     scripts/install-packages.sh PURPOSE...      PURPOSE: build, cross, cross-riscv64, fuzz, package, package-test, test, bench
 #     scripts/install-packages.sh --list PURPOSE...   only prints the packages' names
 #
 # With nothing missing it does nothing and needs neither the network nor root. Without root and without a sudo that
@@ -35,6 +35,9 @@ build pkg-config        libbpf asks it for libelf and zlib
 cross gcc-aarch64-linux-gnu compiles for arm64
 cross libc6-dev-arm64-cross the C library of arm64 to link with
 cross qemu-user         runs a binary of arm64
+cross-riscv64 gcc-riscv64-linux-gnu compiles for riscv64
+cross-riscv64 libc6-dev-riscv64-cross the C library of riscv64 to link with
+cross-riscv64 qemu-user runs a binary of riscv64
 fuzz  g++               compiles the fuzzer
 package dpkg            makes the Debian packages
 package python3         collects the licences of all that is built in
@@ -106,11 +109,11 @@ if [ "${1-}" = --list ]; then
     list_only=true
     shift
 fi
-[ $# -gt 0 ] || fail "which purpose? Type: scripts/install-packages.sh build (or cross, fuzz, package, package-test, test, bench)"
+[ $# -gt 0 ] || fail "which purpose? Type: scripts/install-packages.sh build (or cross, cross-riscv64, fuzz, package, package-test, test, bench)"
 for purpose in "$@"; do
     case $purpose in
         build | cross | fuzz | package | package-test | test | bench) ;;
-        *) fail "\"$purpose\" is not a purpose; the purposes are build, cross, fuzz, package, package-test, test and bench" ;;
+        *) fail "\"$purpose\" is not a purpose; the purposes are build, cross, cross-riscv64, fuzz, package, package-test, test and bench" ;;
     esac
 done
 

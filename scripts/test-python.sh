@@ -48,7 +48,7 @@ arm64=false cross=() for_machine=() wheels_target=$target
 if [ "${1-}" = --arm64 ]; then
     shift
     [ "${1-}" != --run ] || fail "--run runs a command on this machine; leave --arm64 out"
-    arm64=true cross=(../../scripts/with-arm64.sh) for_machine=(--target aarch64-unknown-linux-gnu)
+    arm64=true cross=(../../scripts/with-cross.sh aarch64) for_machine=(--target aarch64-unknown-linux-gnu)
     # What it is built of is built once, also for a clean clone.
     wheels_target="$cache/arm64"
 fi
@@ -96,7 +96,7 @@ test_with() {
 
 if $arm64; then
     # Debian's Python of arm64. What it computes is held against what the command computes, which runs on this machine.
-    machine=$(scripts/with-arm64.sh --root python3.11)
+    machine=$(scripts/with-cross.sh aarch64 --root python3.11)
     [ -x "$machine/usr/bin/python3.11" ] || fail "$machine has no Python 3.11"
     name_programs
     mkdir "$work/pytest"

@@ -57,7 +57,8 @@ fn skeleton(probe: &str, units: &[PathBuf], include: &[PathBuf], out: &Path) {
     let arch = match env::var("CARGO_CFG_TARGET_ARCH").as_deref() {
         Ok("x86_64") => "x86",
         Ok("aarch64") => "arm64",
-        other => panic!("latebound's probes know x86_64 and aarch64, not {other:?}"),
+        Ok("riscv64") => "riscv",
+        other => panic!("latebound's probes know x86_64, aarch64 and riscv64, not {other:?}"),
     };
     let object = out.join(format!("{probe}.o"));
     let mut linker = Linker::new(&object).unwrap_or_else(|error| panic!("{}: {error:#}", object.display()));

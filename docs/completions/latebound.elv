@@ -547,7 +547,7 @@ set edit:completion:arg-completer[latebound] = {|@words|
         }
         &'latebound;lab;run'= {
             cand --kernel 'The kernel'
-            cand --arch 'The architecture of the machine: amd64 or arm64 [default: the host''s]. Another than the host''s is emulated, and has Debian''s kernels (debian:)'
+            cand --arch 'The architecture of the machine: amd64 or arm64 [default: the host''s]. Another than the host''s is emulated. Its kernels are Debian''s (debian:) or built on this host (traced:, checked:)'
             cand --binary 'The static latebound for a machine of another architecture [default: what `make static ARCH=aarch64` builds]'
             cand -o 'The folder of the Run [default: latebound-lab-TIME.run]. The console log is beside it'
             cand --output 'The folder of the Run [default: latebound-lab-TIME.run]. The console log is beside it'

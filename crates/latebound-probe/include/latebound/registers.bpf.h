@@ -35,6 +35,17 @@ struct pt_regs {
 #define FIRST_ARGUMENT(saved) ((void *)(saved)->regs[0])
 /* arch/arm64/include/uapi/asm/ptrace.h, PSR_MODE_MASK and PSR_MODE_EL0t */
 #define IN_USER_MODE(saved) ((BPF_CORE_READ(saved, pstate) & 0xf) == 0)
+#elif defined(__TARGET_ARCH_riscv)
+struct pt_regs {
+	unsigned long a0, a1, a2, a7, status, orig_a0;
+};
+#define CALL_NUMBER(saved) ((__s32)(saved)->a7)
+#define ARGUMENT_0(saved) ((saved)->orig_a0)
+#define ARGUMENT_1(saved) ((saved)->a1)
+#define ARGUMENT_2(saved) ((saved)->a2)
+#define FIRST_ARGUMENT(saved) ((void *)(saved)->a0)
+/* arch/riscv/include/asm/csr.h, SR_SPP: the mode before was the supervisor's. */
+#define IN_USER_MODE(saved) ((BPF_CORE_READ(saved, status) & 0x100) == 0)
 #endif
 
 #pragma clang attribute pop

@@ -56,8 +56,8 @@ pub(crate) struct LabRunArgs {
     #[arg(long, value_name = "KERNEL")]
     pub(crate) kernel: String,
 
-    /// The architecture of the machine: amd64 or arm64 [default: the host's]. Another than the host's is emulated, and has Debian's
-    /// kernels (debian:).
+    /// The architecture of the machine: amd64 or arm64 [default: the host's]. Another than the host's is emulated. Its kernels are
+    /// Debian's (debian:) or built on this host (traced:, checked:).
     #[arg(long, value_name = "NAME")]
     pub(crate) arch: Option<Architecture>,
 

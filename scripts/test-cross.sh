@@ -1,24 +1,30 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
 #
-# Tests latebound for arm64: the static binary in QEMU's user emulation against this machine's, and every verb in a guest of Debian's arm64
-# kernel, against the table of docs/src/evidence/kernels.md.
+# Tests latebound for another architecture: the static binary in QEMU's user emulation against this machine's; and that of aarch64 with every
+# verb in a guest of Debian's arm64 kernel, against the table of docs/src/evidence/kernels.md.
 #
-#     scripts/test-arm64.sh               builds both binaries without optimisation first
-#     scripts/test-arm64.sh BINARY        with this static binary of arm64, and target/debug/latebound or $LATEBOUND
+#     scripts/test-cross.sh aarch64            builds both binaries without optimisation first
+#     scripts/test-cross.sh riscv64 BINARY     with this static binary, and target/debug/latebound or $LATEBOUND
 
 set -euo pipefail
 cd "$(dirname "$0")/.."
 fail() { printf 'latebound: %s\n' "$*" >&2; exit 1; }
 
+machine=${1-}
+case $machine in
+aarch64) triple=aarch64-unknown-linux-gnu ;;
+riscv64) triple=riscv64gc-unknown-linux-gnu ;;
+*) fail "which architecture? Type: scripts/test-cross.sh aarch64, or riscv64" ;;
+esac
 target=${CARGO_TARGET_DIR:-target}
-if [ $# -gt 0 ]; then
-    binary=$1
+if [ $# -gt 1 ]; then
+    binary=$2
 else
-    printf 'latebound: building for arm64; the first time takes some minutes\n'
-    RUSTFLAGS="-C target-feature=+crt-static" scripts/with-arm64.sh cargo build --quiet --package latebound --target-dir "$target/static"
+    printf 'latebound: building for %s; the first time takes some minutes\n' "$machine"
+    RUSTFLAGS="-C target-feature=+crt-static" scripts/with-cross.sh "$machine" cargo build --quiet --package latebound --target-dir "$target/static"
     scripts/with-cargo.sh cargo build --quiet --package latebound
-    binary=$target/static/aarch64-unknown-linux-gnu/debug/latebound
+    binary=$target/static/$triple/debug/latebound
 fi
 own=${LATEBOUND:-$target/debug/latebound}
 [ -x "$own" ] || fail "$own is not there; type: cargo build --package latebound"
@@ -32,16 +38,16 @@ same() {
     local name=$1
     shift
     "$own" "$@" >"$work/own" 2>"$work/said" || fail "$name fails on this machine: $(cat "$work/said")"
-    qemu-aarch64 "$binary" "$@" >"$work/arm64" 2>"$work/said" || fail "$name fails for arm64: $(cat "$work/said")"
-    cmp "$work/own" "$work/arm64" || fail "$name: the results for arm64 differ from this machine's"
+    "qemu-$machine" "$binary" "$@" >"$work/other" 2>"$work/said" || fail "$name fails for $machine: $(cat "$work/said")"
+    cmp "$work/own" "$work/other" || fail "$name: the results for $machine differ from this machine's"
     printf '%s: %s bytes, as on this machine\n' "$name" "$(stat -c %s "$work/own")"
 }
 
 samples=crates/latebound-import/tests/samples
 for sample in cyclictest.json oslat.json; do
     "$own" import "$samples/$sample" --output "$work/own-$sample.run" >"$work/said"
-    qemu-aarch64 "$binary" import "$samples/$sample" --output "$work/arm64-$sample.run" >"$work/said"
-    same "compare of $sample imported twice" --format json compare "$work/own-$sample.run" --against "$work/arm64-$sample.run"
+    "qemu-$machine" "$binary" import "$samples/$sample" --output "$work/other-$sample.run" >"$work/said"
+    same "compare of $sample imported twice" --format json compare "$work/own-$sample.run" --against "$work/other-$sample.run"
 done
 trace=../shared/data/hackbench-rt-2cpu.trace.dat
 if [ -e "$trace" ]; then
@@ -49,6 +55,17 @@ if [ -e "$trace" ]; then
 elif [ "${CI-}" = true ]; then
     fail "$trace is not there; CI needs this trace"
 fi
+"qemu-$machine" "$binary" --format json measure --policy other --period 10ms --duration 1s --output "$work/measure.run" >"$work/measure" 2>"$work/said" ||
+    fail "measure fails for $machine: $(cat "$work/said")"
+python3 - "$work/measure" <<'PYTHON'
+import json
+import sys
+
+periods = [one for one in json.load(open(sys.argv[1], encoding="utf-8"))["series"] if one["quantity"] == "latency"]
+assert periods and all(one["histogram"]["count"] == 100 for one in periods), periods
+print(f"measure: 100 periods on each of {len(periods)} CPUs")
+PYTHON
+[ "$machine" = aarch64 ] || exit 0
 
 # The job of the guest: 200 reads of the disk, each a request of its own, are planted into observe; then every verb runs on every rung, as in
 # benches/kernel-matrix, and explain follows a thread with a job every 10 ms. The guest has a clock of its own, so the load of this machine
@@ -61,8 +78,9 @@ JOB
 mkdir -p "$work/folder" "$work/machines/6.12-rt arm64"
 cp "$work/job" "$work/folder/job"
 own=$(realpath "$own") binary=$(realpath "$binary")
-(cd "$work/folder" && "$own" lab run --kernel debian:6.12-rt --arch arm64 --binary "$binary" --clock instructions --disk 32MiB --timeout 15m \
-    --output "$work/guest.run" -- exec sh /host/job) >"$work/results" || fail "the guest failed; its output: $(head -c 2000 "$work/results")"
+(cd "$work/folder" && "$own" lab run --kernel debian:6.12-rt --arch arm64 --binary "$binary" --module latebound_defer --clock instructions \
+    --disk 32MiB --timeout 15m --output "$work/guest.run" -- exec sh /host/job) >"$work/results" ||
+    fail "the guest failed; its output: $(head -c 2000 "$work/results")"
 sed '/^====$/,$d' "$work/results" >"$work/observe.json"
 sed '0,/^====$/d' "$work/results" | base64 -d | tar -xz -C "$work/machines/6.12-rt arm64"
 python3 - "$work/machines/6.12-rt arm64" "$work/observe.json" <<'PYTHON'
