@@ -246,7 +246,8 @@ static size_t memory_bytes(void)
 
 static int connect(struct lb_bound_attached *result)
 {
-	unsigned int at, cpu, features = 0;
+	/* Of x86's own (arch/x86/entry/thunk.S). */
+	unsigned int at, cpu, features = IS_ENABLED(CONFIG_X86) ? 0 : LB_TM_CALLS_SCHEDULER;
 
 	if (!have_callers)
 		return -EINVAL;

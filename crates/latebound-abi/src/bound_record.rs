@@ -6,7 +6,7 @@
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::thread_model::{InterruptSource, ModelCounts, ModelWindow, Rule, WindowKind};
+use crate::thread_model::{InterruptSource, ModelCounts, ModelFeatures, ModelWindow, Rule, WindowKind};
 use crate::wire::{
     self, BoundEvent, BoundInterrupt, BoundMemory as Memory, BoundRing as Ring, BoundSection, BoundViolation,
     BoundWide, LB_BOUND_CPU_ROOM, LB_BOUND_DURATION_BITS, LB_BOUND_KIND_BITS, LB_BOUND_MAX_CPUS,
@@ -68,9 +68,9 @@ impl BoundCpu {
     }
 
     /// The bytes of a struct at its beginning: nothing known, not running.
-    pub fn initial(has_sched_exit: bool) -> Vec<u8> {
+    pub fn initial(features: ModelFeatures) -> Vec<u8> {
         let mut cpu = wire::BoundCpu::ZERO;
-        cpu.tm.features = if has_sched_exit { wire::LB_TM_HAS_SCHED_EXIT } else { 0 };
+        cpu.tm.features = features.bits();
         cpu.to_bytes().to_vec()
     }
 

@@ -10,6 +10,8 @@
 //! `schedule_preempt_disabled()` is not one of those that schedule: it enables preemption, calls `schedule()`, and turns
 //! preemption off again *behind* it, for a caller that goes on with preemption off.
 
+use std::cell::Cell;
+
 use crate::thread_model::CallerClass;
 use crate::wire::{
     CallerRange, CallerRole as Role, LB_CALLER_GRANULES, LB_CALLER_MANY, LB_CALLER_PLAN, LB_CALLER_RANGES,
@@ -80,6 +82,10 @@ impl Role {
     /// Whether a function of this role makes a difference where preemption goes off, or interrupts do: whether
     /// `lb_caller_preempt` or `lb_caller_irq_off` give anything but "postpones".
     fn matters(self) -> [bool; 2] {
+        // Its caller has to be looked up.
+        if self == Role::Tells {
+            return [false, true];
+        }
         // SAFETY: pure functions of numbers.
         let classes =
             unsafe { [latebound_caller_preempt(self.raw()), latebound_caller_irq_off(self.raw(), 0)] };
@@ -134,7 +140,7 @@ fn class(number: u8) -> CallerClass {
 pub struct CallerRole(Role);
 
 /// Functions with a role, by what is before the first dot of their names.
-const NAMES: [(&str, Role); 14] = [
+const NAMES: [(&str, Role); 16] = [
     ("__schedule", Role::Scheduler),
     ("schedule", Role::Schedules),
     ("schedule_idle", Role::Schedules),
@@ -149,6 +155,8 @@ const NAMES: [(&str, Role); 14] = [
     ("do_task_dead", Role::MaySchedule),
     ("make_task_dead", Role::MaySchedule),
     ("schedule_preempt_disabled", Role::MaySchedule),
+    ("trace_hardirqs_off", Role::Tells),
+    ("trace_hardirqs_off_finish", Role::Tells),
 ];
 
 /// The same by what their names begin with, where the whole name says nothing; the first that fits counts.
@@ -214,6 +222,33 @@ struct Range {
 #[derive(Clone, Debug)]
 pub struct CallerClasses {
     ranges: Vec<Range>,
+    calls_scheduler: bool,
+}
+
+/// Calls `preempt_schedule()` for code that turns preemption on (arch/x86/entry/thunk.S): kernels that have it do not call it themselves.
+const SCHEDULES_FOR_OTHERS: &str = "preempt_schedule_thunk";
+/// Calls the scheduler where preemption goes on; kernels that are not preemptible have no such function.
+const PREEMPT_SCHEDULE: &str = "preempt_schedule";
+
+/// Which of the two functions were among the symbols.
+#[derive(Debug, Default)]
+struct WaysToSchedule {
+    for_others: Cell<bool>,
+    by_itself: Cell<bool>,
+}
+
+impl WaysToSchedule {
+    fn see(&self, name: &str) {
+        if name.starts_with(SCHEDULES_FOR_OTHERS) {
+            self.for_others.set(true);
+        } else if name == PREEMPT_SCHEDULE {
+            self.by_itself.set(true);
+        }
+    }
+
+    fn calls_scheduler(&self) -> bool {
+        self.by_itself.get() && !self.for_others.get()
+    }
 }
 
 impl CallerClasses {
@@ -222,6 +257,7 @@ impl CallerClasses {
         symbols: impl IntoIterator<Item = Symbol<'a>>,
     ) -> Result<CallerClasses, SymbolsError> {
         let mut ranges: Vec<Range> = Vec::new();
+        let ways = WaysToSchedule::default();
         let mut at = 0;
         // The function that began at `at`, where it has a role.
         let mut open: Option<Role> = None;
@@ -233,11 +269,12 @@ impl CallerClasses {
                 ranges.extend(open.take().map(|role| Range { start: at, end: start, role }));
                 at = start;
             }
+            ways.see(name);
             // Of several names for one address the one with a role decides.
             open = role(name).or(open);
         }
         ranges.extend(open.map(|role| Range { start: at, end: u64::MAX, role }));
-        CallerClasses::new(ranges)
+        CallerClasses::new(ranges, &ways)
     }
 
     /// From a table that can be asked once for the ranges `[start, end)` of the functions whose names have a role; it is
@@ -248,22 +285,32 @@ impl CallerClasses {
             &dyn Fn(&str) -> Option<CallerRole>,
         ) -> Vec<(u64, u64, CallerRole)>,
     ) -> Result<CallerClasses, SymbolsError> {
-        let found = ranges_of(&beginnings(), &|name| role(name).map(CallerRole));
+        let ways = WaysToSchedule::default();
+        let found = ranges_of(&beginnings(), &|name| {
+            ways.see(name);
+            role(name).map(CallerRole)
+        });
         let range = |(start, end, CallerRole(role))| Range { start, end, role };
         let mut ranges: Vec<Range> = found.into_iter().map(range).collect();
         // Of several names for one address the last role decides, whatever the order of the names.
         ranges.sort_by_key(|range| (range.start, range.role));
-        CallerClasses::new(ranges)
+        CallerClasses::new(ranges, &ways)
     }
 
-    fn new(mut ranges: Vec<Range>) -> Result<CallerClasses, SymbolsError> {
+    fn new(mut ranges: Vec<Range>, ways: &WaysToSchedule) -> Result<CallerClasses, SymbolsError> {
         // The kernel shows every address as 0 to those who may not see them.
         ranges.retain(|range| range.start != 0);
         if ranges.iter().any(|range| range.role == Role::Scheduler) {
-            Ok(CallerClasses { ranges })
+            Ok(CallerClasses { ranges, calls_scheduler: ways.calls_scheduler() })
         } else {
             Err(SymbolsError::NoScheduler)
         }
+    }
+
+    /// Whether the kernel's code calls `preempt_schedule()` itself wherever it turns preemption on, as on arm64: what turns preemption off to
+    /// schedule then has the address of that place, and is known by the scheduler alone that follows.
+    pub fn calls_scheduler(&self) -> bool {
+        self.calls_scheduler
     }
 
     /// The table for a probe.
@@ -313,8 +360,15 @@ impl CallerClasses {
         class(unsafe { latebound_caller_preempt(self.role(caller)) })
     }
 
+    /// Who turns interrupts off, and that one's own caller: what the event says, or, where that is a function that only tells of it, its caller
+    /// and nobody.
+    pub fn who_turns_irqs_off(&self, caller: u64, parent: u64) -> (u64, u64) {
+        if self.role(caller) == Role::Tells.raw() { (parent, 0) } else { (caller, parent) }
+    }
+
     /// The class of a caller that turns interrupts off; the caller's own caller tells exceptions from interrupts.
     pub fn irq_off(&self, caller: u64, parent: u64) -> CallerClass {
+        let (caller, parent) = self.who_turns_irqs_off(caller, parent);
         let role = self.role(caller);
         let parent = if role == Role::Entry.raw() { self.role(parent) } else { Role::None.raw() };
         // SAFETY: a pure function of two numbers.
@@ -347,11 +401,35 @@ mod tests {
                 (0x1800, "sysvec_apic_timer_interrupt"),
                 (0x1900, "schedule_tail"),
                 (0x1a00, "__schedule.cold"),
-                (0x1b00, "end"),
+                (0x1b00, "trace_hardirqs_off"),
+                (0x1c00, "end"),
             ]
             .map(|(start, name)| Symbol { start, name }),
         )
         .unwrap()
+    }
+
+    #[test]
+    fn who_only_tells_that_interrupts_are_off_stands_for_its_caller() {
+        let classes = classes();
+        assert_eq!(classes.irq_off(0x1b60, 0x1010), CallerClass::Scheduler);
+        assert_eq!(classes.irq_off(0x1b60, 0x1510), CallerClass::Hardware);
+        assert_eq!(classes.irq_off(0x1b60, 0x1403), CallerClass::Postpones);
+        assert_eq!(classes.who_turns_irqs_off(0x1b60, 0x1010), (0x1010, 0));
+        assert_eq!(classes.who_turns_irqs_off(0x1510, 0x1810), (0x1510, 0x1810));
+        assert!(classes.table().unwrap().special(0x1b60 >> PLAN_SHIFT)[1], "probes look its caller up");
+    }
+
+    #[test]
+    fn a_kernel_calls_the_scheduler_itself_where_nothing_does_it_for_others() {
+        let calls = |names: &[&'static str]| {
+            let symbols = (0x1000..).step_by(0x100).zip([&["__schedule"], names].concat());
+            let symbols = symbols.map(|(start, name)| Symbol { start, name });
+            CallerClasses::from_symbols(symbols).unwrap().calls_scheduler()
+        };
+        assert!(calls(&["preempt_schedule", "preempt_schedule_irq"]));
+        assert!(!calls(&["preempt_schedule", "preempt_schedule_thunk"]));
+        assert!(!calls(&["schedule"]), "a kernel that is not preemptible");
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub use bound_record::{
 };
 pub use callers::{CallerClasses, CallerRole, CallerTable, Symbol, SymbolsError};
 pub use thread_model::{
-    CallerClass, InterruptSource, ModelCounts, ModelWindow, Resched, Rule, Step, ThreadModel,
+    CallerClass, InterruptSource, ModelCounts, ModelFeatures, ModelWindow, Resched, Rule, Step, ThreadModel,
     ThreadModelEvent, ThreadModelEventKind, WindowKind,
 };
 

@@ -3,7 +3,9 @@
 //!
 //! Owns the call and the types that carry more than a number; what events mean is said in the header alone.
 
-use crate::wire::{LB_TM_HAS_SCHED_EXIT, Tm, TmEvent, TmKind, TmOutput, TmResult, TmSource, TmWindow};
+use crate::wire::{
+    LB_TM_CALLS_SCHEDULER, LB_TM_HAS_SCHED_EXIT, Tm, TmEvent, TmKind, TmOutput, TmResult, TmSource, TmWindow,
+};
 
 pub use crate::wire::{TmCaller as CallerClass, TmResched as Resched, TmRule as Rule};
 
@@ -224,12 +226,29 @@ pub struct Step<'m> {
     raw: &'m TmResult,
 }
 
+/// What the model has to know of a kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ModelFeatures {
+    /// Whether it reports the end of `__schedule()`.
+    pub has_sched_exit: bool,
+    /// As [`crate::CallerClasses::calls_scheduler`].
+    pub calls_scheduler: bool,
+}
+
+impl ModelFeatures {
+    /// As the model has them.
+    pub(crate) fn bits(self) -> u32 {
+        let bit = |is: bool, bit: u32| if is { bit } else { 0 };
+        bit(self.has_sched_exit, LB_TM_HAS_SCHED_EXIT) | bit(self.calls_scheduler, LB_TM_CALLS_SCHEDULER)
+    }
+}
+
 impl ThreadModel {
-    /// A model that knows nothing yet; `has_sched_exit` says whether the kernel reports the end of `__schedule()`.
-    pub fn new(has_sched_exit: bool) -> ThreadModel {
+    /// A model that knows nothing yet.
+    pub fn new(features: ModelFeatures) -> ThreadModel {
         let mut raw = Box::new(Tm::ZERO);
         // SAFETY: the pointer is to a live struct of the layout that the header gives, held by us alone.
-        unsafe { latebound_tm_init(&mut *raw, if has_sched_exit { LB_TM_HAS_SCHED_EXIT } else { 0 }) };
+        unsafe { latebound_tm_init(&mut *raw, features.bits()) };
         ThreadModel { raw, out: Box::default() }
     }
 

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use latebound_abi::{
-    CallerClass, InterruptSource, ModelWindow, Resched, Rule, ThreadModel, ThreadModelEvent,
+    CallerClass, InterruptSource, ModelFeatures, ModelWindow, Resched, Rule, ThreadModel, ThreadModelEvent,
     ThreadModelEventKind as Kind, WindowKind,
 };
 use proptest::prelude::*;
@@ -21,7 +21,7 @@ struct Reference {
     poid: Option<Mark>,
     paie: Option<Mark>,
     nmi_since: Option<u64>,
-    sched_exit: bool,
+    features: ModelFeatures,
     counts: Counts,
 }
 
@@ -86,7 +86,7 @@ struct ModelOutput {
 }
 
 impl Reference {
-    fn new(sched_exit: bool) -> Reference {
+    fn new(features: ModelFeatures) -> Reference {
         Reference {
             events: Vec::new(),
             interference: Vec::new(),
@@ -96,7 +96,7 @@ impl Reference {
             poid: None,
             paie: None,
             nmi_since: None,
-            sched_exit,
+            features,
             counts: Counts::default(),
         }
     }
@@ -214,6 +214,14 @@ impl Reference {
 
     /// The scheduler runs without preemption having gone off for it.
     fn enter_implicitly(&mut self, since: usize, event: &ThreadModelEvent, said: &mut ModelOutput) {
+        if self.features.calls_scheduler
+            && event.tid != 0
+            && matches!(self.preemption, Preemption::Postponing { may_schedule: false, .. })
+            && let Some(poid) = self.poid.take()
+        {
+            self.begin_scheduling(Mark { tid: event.tid, ..poid }, poid.place, said);
+            return;
+        }
         let allowed = matches!(self.preemption, Preemption::Postponing { may_schedule: true, .. });
         if event.tid != 0 && !allowed {
             said.broken = Some(Rule::R6);
@@ -396,7 +404,7 @@ impl Reference {
             Preemption::Unknown => {}
             Preemption::On if schedules => self.begin_scheduling(here, here.place, said),
             Preemption::On => {
-                self.counts.late_resched += u64::from(self.paie.is_some());
+                self.counts.late_resched += u64::from(self.paie.is_some() && !self.features.calls_scheduler);
                 self.preemption = Preemption::Postponing { since: here, may_schedule };
                 self.poid.get_or_insert(here);
             }
@@ -424,6 +432,7 @@ impl Reference {
             }
             Preemption::On => self.pair_broken(said),
             Preemption::Postponing { .. } => {
+                self.counts.late_resched += u64::from(self.paie.is_some() && self.features.calls_scheduler);
                 self.preemption = Preemption::On;
                 if matches!(self.irqs, Irqs::On) {
                     self.close_poid(here.place, said);
@@ -490,7 +499,7 @@ impl Reference {
             Irqs::Masked(_) => {
                 if let Preemption::Scheduling(scheduling) = &mut self.preemption {
                     scheduling.in_scheduler = false;
-                    let idle_ends = event.tid == 0 && scheduling.entered && !self.sched_exit;
+                    let idle_ends = event.tid == 0 && scheduling.entered && !self.features.has_sched_exit;
                     if idle_ends {
                         self.end_scheduling(said);
                     }
@@ -542,8 +551,8 @@ impl Reference {
 }
 
 /// Runs both, event by event.
-fn compare(events: &[ThreadModelEvent], sched_exit: bool) -> (Vec<ModelWindow>, Vec<Rule>) {
-    let (mut model, mut reference) = (ThreadModel::new(sched_exit), Reference::new(sched_exit));
+fn compare(events: &[ThreadModelEvent], features: ModelFeatures) -> (Vec<ModelWindow>, Vec<Rule>) {
+    let (mut model, mut reference) = (ThreadModel::new(features), Reference::new(features));
     let (mut windows, mut broken) = (Vec::new(), Vec::new());
     for (place, event) in events.iter().enumerate() {
         let step = model.step(event);
@@ -839,7 +848,7 @@ fn a_handler_that_begins_with_interrupts_on_lacks_what_masked_them() {
         kind,
     };
     let timer = Kind::HandlerEntry(InterruptSource::Vector(236));
-    let mut model = ThreadModel::new(false);
+    let mut model = ThreadModel::new(ModelFeatures::default());
     assert_eq!(model.interrupts_off(), None);
     assert_eq!(model.step(&event(1, timer)).broken(), None, "nothing is known yet");
     model.step(&event(2, Kind::IrqDisable));
@@ -851,18 +860,54 @@ fn a_handler_that_begins_with_interrupts_on_lacks_what_masked_them() {
     assert_eq!((model.interrupts_off(), model.is_synced()), (None, false), "nothing is known any more");
 }
 
+#[test]
+fn preemption_that_went_off_to_schedule_without_a_name_is_the_schedulers() {
+    let event = |at_ns, kind, class| ThreadModelEvent {
+        at_ns,
+        tid: 7,
+        caller: at_ns,
+        class,
+        resched: Resched::Stay,
+        kind,
+    };
+    let (own, scheduler) = (CallerClass::Postpones, CallerClass::Scheduler);
+    let events = [
+        event(1, Kind::IrqDisable, own),
+        event(2, Kind::IrqEnable, own),
+        event(3, Kind::PreemptDisable, own),
+        event(5, Kind::PreemptEnable, own),
+        event(10, Kind::PreemptDisable, own),
+        event(12, Kind::IrqDisable, scheduler),
+        event(15, Kind::Switch(8), own),
+        event(18, Kind::IrqEnable, scheduler),
+        event(20, Kind::PreemptEnable, own),
+    ];
+    let found = |calls_scheduler| {
+        let (windows, broken) =
+            compare(&events, ModelFeatures { calls_scheduler, ..ModelFeatures::default() });
+        let windows: Vec<_> =
+            windows.iter().map(|window| (window.kind, window.start_ns, window.end_ns)).collect();
+        (windows, broken)
+    };
+    use WindowKind::{Dst, Poid, Psd};
+    assert_eq!(found(true), (vec![(Poid, 3, 5), (Dst, 12, 20), (Psd, 10, 20)], vec![]));
+    let (windows, broken) = found(false);
+    assert_eq!(broken, [Rule::R6], "a kernel that has a function for it does not schedule so");
+    assert!(windows.contains(&(Poid, 3, 5)));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(600))]
 
     #[test]
-    fn c_and_the_reference_agree_on_random_events(mut events in prop::collection::vec(any_event(), 0..80), sched_exit: bool) {
+    fn c_and_the_reference_agree_on_random_events(mut events in prop::collection::vec(any_event(), 0..80), has_sched_exit: bool, calls_scheduler: bool) {
         // Times as distances, now and then backwards.
         let mut at = 100_000u64;
         for event in &mut events {
             at = if event.at_ns == 19 { at - 50 } else { at + event.at_ns };
             event.at_ns = at;
         }
-        compare(&events, sched_exit);
+        compare(&events, ModelFeatures { has_sched_exit, calls_scheduler });
     }
 
     #[test]
@@ -870,7 +915,7 @@ proptest! {
         decisions in prop::collection::vec(any::<u8>(), 0..400),
     ) {
         let events = Kernel::new(&decisions).run();
-        let (windows, broken) = compare(&events, false);
+        let (windows, broken) = compare(&events, ModelFeatures::default());
         prop_assert!(broken.is_empty(), "{broken:?} in {events:?}");
         // Idle spends half a second at a time; no window may hold that.
         prop_assert!(windows.iter().all(|window| window.duration_ns < 10_000_000), "{windows:?}");
@@ -899,6 +944,6 @@ proptest! {
                 break;
             }
         }
-        compare(&events, false);
+        compare(&events, ModelFeatures::default());
     }
 }

@@ -236,9 +236,15 @@ LB_TM_SLOW int lb_bound_other_irq_disable(struct lb_bound_cpu *cpu, const struct
 {
 	__u64 state = lb_bound_state(cpu);
 	__u32 role = lb_caller_role(callers, caller);
-	__u8 caller_class =
-		lb_caller_irq_off(role, role == LB_ROLE_ENTRY ? lb_caller_role(callers, parent) : LB_ROLE_NONE);
+	__u8 caller_class;
 
+	if (role == LB_ROLE_TELLS) {
+		/* Nothing says who called that one. */
+		caller = parent;
+		parent = 0;
+		role = lb_caller_role(callers, caller);
+	}
+	caller_class = lb_caller_irq_off(role, role == LB_ROLE_ENTRY ? lb_caller_role(callers, parent) : LB_ROLE_NONE);
 	if (caller_class == LB_TM_POSTPONES) {
 		if (lb_bound_postpone_irqs(cpu, state, caller))
 			return 0;

@@ -24,7 +24,12 @@ enum lb_caller_role {
 	LB_ROLE_EXIT = 5,
 	/* The way into what is an exception for certain. */
 	LB_ROLE_EXCEPTION = 6,
-	LB_ROLE_COUNT = 7,
+	/*
+	 * Only tells: its caller is who turned interrupts off. A compiler may split it (gcc's -fpartial-inlining on arm64),
+	 * and then the event has its address.
+	 */
+	LB_ROLE_TELLS = 7,
+	LB_ROLE_COUNT = 8,
 };
 
 /* Both are powers of two. */

@@ -254,6 +254,22 @@ LB_TM_INLINE void lb_tm_enter_implicitly(struct lb_tm *tm, const struct lb_tm_ev
 	lb_tm_begin_psd(tm, event, since, event->caller, out);
 }
 
+/* Preemption went off to schedule when POID began, which nothing told but that the scheduler is entered now. */
+LB_TM_INLINE void lb_tm_scheduled_from_poid(struct lb_tm *tm, const struct lb_tm_event *event, struct lb_tm_result *out)
+{
+	struct lb_tm_instant since = tm->poid.since;
+
+	tm->on.poid = 0;
+	lb_tm_begin_psd(tm, event, &since, tm->poid.caller, out);
+}
+
+/* Whether it can be so: this is such a kernel, and preemption is off for nothing that is known. */
+LB_TM_INLINE int lb_tm_may_schedule_from_poid(const struct lb_tm *tm, const struct lb_tm_event *event)
+{
+	return tm->features & LB_TM_CALLS_SCHEDULER && event->tid != 0 && tm->on.poid && tm->on.preempt &&
+	       tm->on.preempt != LB_TM_OFF_MAY_SCHEDULE;
+}
+
 /* The moment of the event before, unless there is none or an interrupt's program has replaced it meanwhile. */
 LB_TM_INLINE struct lb_tm_instant lb_tm_before(const struct lb_tm *tm, const struct lb_tm_event *event)
 {
@@ -294,7 +310,8 @@ LB_TM_INLINE void lb_tm_preempt_disable(struct lb_tm *tm, const struct lb_tm_eve
 		lb_tm_begin_psd(tm, event, &event->now, event->caller, out);
 		return;
 	}
-	if (tm->on.paie)
+	/* It may be the scheduler's own. */
+	if (tm->on.paie && !(tm->features & LB_TM_CALLS_SCHEDULER))
 		tm->late_resched++;
 	LB_TM_BEGIN(tm, preempt, &event->now, event->caller, event->tid);
 	if (event->caller_class == LB_TM_MAY_SCHEDULE)
@@ -332,6 +349,8 @@ LB_TM_INLINE void lb_tm_preempt_enable(struct lb_tm *tm, const struct lb_tm_even
 		lb_tm_pair_broken(tm, out);
 		return;
 	}
+	if (tm->on.paie && tm->features & LB_TM_CALLS_SCHEDULER)
+		tm->late_resched++;
 	tm->on.preempt = 0;
 	if (tm->on.masked)
 		return;
@@ -366,7 +385,10 @@ LB_TM_INLINE void lb_tm_irq_disable(struct lb_tm *tm, const struct lb_tm_event *
 		if (!tm->on.psd) {
 			struct lb_tm_instant before = lb_tm_before(tm, event);
 
-			lb_tm_enter_implicitly(tm, event, &before, out);
+			if (lb_tm_may_schedule_from_poid(tm, event))
+				lb_tm_scheduled_from_poid(tm, event, out);
+			else
+				lb_tm_enter_implicitly(tm, event, &before, out);
 		}
 		tm->entered = 1;
 		tm->in_scheduler = 1;
@@ -519,8 +541,12 @@ LB_TM_INLINE void lb_tm_sched_entry(struct lb_tm *tm, const struct lb_tm_event *
 	}
 	if (tm->on.masked)
 		lb_tm_break(tm, out, LB_TM_RULE_R5);
-	if (!tm->on.psd)
-		lb_tm_enter_implicitly(tm, event, &event->now, out);
+	if (!tm->on.psd) {
+		if (lb_tm_may_schedule_from_poid(tm, event))
+			lb_tm_scheduled_from_poid(tm, event, out);
+		else
+			lb_tm_enter_implicitly(tm, event, &event->now, out);
+	}
 	tm->entered = 1;
 }
 

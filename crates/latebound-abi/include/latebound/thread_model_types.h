@@ -106,6 +106,12 @@ enum lb_tm_rule {
 
 /* lb_tm.features: which events this kernel has. */
 #define LB_TM_HAS_SCHED_EXIT 1U
+/*
+ * And that its code calls preempt_schedule() wherever it turns preemption on: what turns preemption off to schedule then
+ * has the address of that place, and is known by the scheduler alone that follows. x86 has a function in between
+ * (preempt_schedule_thunk, arch/x86/entry/thunk.S), which is its caller.
+ */
+#define LB_TM_CALLS_SCHEDULER 2U
 
 /*
  * A moment, with the interference of the CPU until then. Interrupts and NMIs share one total: interrupts do not nest, so

@@ -35,6 +35,7 @@ const IRQ_ENTER: u64 = 0x1410;
 const IRQ_EXIT: u64 = 0x1510;
 const SYSVEC: u64 = 0x1610;
 const PAGE_FAULT: u64 = 0x1710;
+const TELLS: u64 = 0x1810;
 
 fn classes() -> CallerClasses {
     let names = [
@@ -46,7 +47,8 @@ fn classes() -> CallerClasses {
         (0x1500, "irqentry_exit"),
         (0x1600, "sysvec_apic_timer_interrupt"),
         (0x1700, "exc_page_fault"),
-        (0x1800, "end"),
+        (0x1800, "trace_hardirqs_off"),
+        (0x1900, "end"),
     ];
     CallerClasses::from_symbols(names.map(|(start, name)| Symbol { start, name })).unwrap()
 }
@@ -59,10 +61,10 @@ struct Played {
 }
 
 impl Played {
-    fn new(has_sched_exit: bool) -> Played {
+    fn new(features: ModelFeatures) -> Played {
         // SAFETY: the struct consists of integers, which may be zero.
         let mut memory: Box<Memory> = unsafe { Box::new_zeroed().assume_init() };
-        memory.cpu = *BoundCpu::from_bytes(&BoundCpu::initial(has_sched_exit)).unwrap().0;
+        memory.cpu = *BoundCpu::from_bytes(&BoundCpu::initial(features)).unwrap().0;
         memory.cpu.running = 1;
         Played {
             memory,
@@ -146,7 +148,7 @@ fn interrupt(played: &mut Played, start: u64, duration: u64, source: u64) {
 
 #[test]
 fn interrupts_come_back_to_the_nanosecond_in_a_word_each_where_they_fit() {
-    let mut played = Played::new(false);
+    let mut played = Played::new(ModelFeatures::default());
     let device = |number| InterruptSource::Device(number).raw();
     let (timer, far_device) = (VECTOR_236, device(70_000));
     let all = [
@@ -176,7 +178,7 @@ fn interrupts_come_back_to_the_nanosecond_in_a_word_each_where_they_fit() {
 
 #[test]
 fn an_nmi_within_an_interrupt_stands_before_it_and_is_not_part_of_it() {
-    let mut played = Played::new(false);
+    let mut played = Played::new(ModelFeatures::default());
     played.event(1_000, (7, false), IRQS_OFF, [IRQ_ENTER, SYSVEC, 0]);
     played.event(1_000, (7, false), ENTRY, [0, 0, VECTOR_236]);
     played.event(1_600, (7, false), NMI, [0, 0, 500]);
@@ -189,7 +191,7 @@ fn an_nmi_within_an_interrupt_stands_before_it_and_is_not_part_of_it() {
 
 #[test]
 fn a_full_ring_counts_what_it_refuses_and_overwrites_nothing() {
-    let mut played = Played::new(false);
+    let mut played = Played::new(ModelFeatures::default());
     for n in 0..40_000u64 {
         interrupt(&mut played, 1_000_000 + n * 1_000, n % 900, VECTOR_236);
     }
@@ -219,7 +221,7 @@ fn a_full_ring_counts_what_it_refuses_and_overwrites_nothing() {
 
 #[test]
 fn a_window_is_written_when_it_is_the_longest_with_both_ends_and_names() {
-    let mut played = Played::new(false);
+    let mut played = Played::new(ModelFeatures::default());
     played.event(100, (7, false), IRQS_OFF, [ELSEWHERE, 0, 0]);
     played.event(110, (7, false), IRQS_ON, [ELSEWHERE, 0, 0]);
     for (at, until) in [(1_000, 1_500), (2_000, 2_400), (3_000, 3_500), (4_000, 4_501)] {
@@ -243,7 +245,7 @@ fn a_window_is_written_when_it_is_the_longest_with_both_ends_and_names() {
 
 #[test]
 fn a_broken_rule_comes_with_the_events_that_led_there() {
-    let mut played = Played::new(false);
+    let mut played = Played::new(ModelFeatures::default());
     played.event(100, (7, false), IRQS_OFF, [ELSEWHERE, 0, 0]);
     played.event(110, (7, false), IRQS_ON, [ELSEWHERE, 0, 0]);
     played.event(120, (7, false), OFF, [ELSEWHERE, 0, 0]);
@@ -333,7 +335,7 @@ const VECTOR_236: u64 = (TmSource::Vector as u64) << 32 | 236;
 
 /// The state is known, and a window of so many nanoseconds is the longest POID.
 fn begun(longest: u64) -> Played {
-    let mut played = Played::new(false);
+    let mut played = Played::new(ModelFeatures::default());
     played.event(10, (7, false), IRQS_OFF, [ELSEWHERE, 0, 0]);
     played.event(20, (7, false), IRQS_ON, [ELSEWHERE, 0, 0]);
     played.event(100, (7, false), OFF, [ELSEWHERE, 0, 0]);
@@ -577,8 +579,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         IRQ_ENTER,
         IRQ_ENTER,
         IRQ_EXIT,
+        TELLS,
     ]);
-    let parents = prop::sample::select(vec![SYSVEC, SYSVEC, PAGE_FAULT]);
+    let parents = prop::sample::select(vec![SYSVEC, SYSVEC, PAGE_FAULT, SCHEDULE_INNER, ELSEWHERE]);
     let kinds = prop::sample::select(vec![
         OFF,
         OFF,
@@ -626,7 +629,7 @@ struct Behaved<'a> {
     choices: &'a mut dyn Iterator<Item = u8>,
     steps: Vec<Step>,
     tid: i32,
-    has_sched_exit: bool,
+    features: ModelFeatures,
 }
 
 impl Behaved<'_> {
@@ -705,14 +708,18 @@ impl Behaved<'_> {
     }
 
     fn schedule(&mut self) {
+        // The address of preempt_schedule()'s caller, where nothing is in between.
+        let by = if self.features.calls_scheduler && self.choose(2) == 0 { ELSEWHERE } else { SCHEDULE };
         if self.tid != 0 {
-            self.event(OFF, SCHEDULE, 0, 0);
+            self.event(OFF, by, 0, 0);
             self.interrupt(6);
         }
-        if self.has_sched_exit {
+        if self.features.has_sched_exit {
             self.event(SCHED_ENTRY, 0, 0, 0);
         }
-        self.event(IRQS_OFF, SCHEDULE_INNER, 0, 0);
+        let (caller, parent) =
+            if self.choose(2) == 0 { (SCHEDULE_INNER, 0) } else { (TELLS, SCHEDULE_INNER) };
+        self.event(IRQS_OFF, caller, parent, 0);
         self.nmi();
         if self.choose(4) != 0 {
             let next = (self.tid + 1 + i32::from(self.choose(2))) % 3;
@@ -721,19 +728,19 @@ impl Behaved<'_> {
             self.nmi();
         }
         self.event(IRQS_ON, SCHEDULE_INNER, 0, 0);
-        if self.has_sched_exit {
+        if self.features.has_sched_exit {
             self.event(SCHED_EXIT, 0, 0, 0);
         }
         if self.tid != 0 {
             self.interrupt(6);
-            self.event(ON, SCHEDULE, 0, 0);
+            self.event(ON, by, 0, 0);
         }
     }
 }
 
-fn behaved(choices: &[u8], has_sched_exit: bool) -> Vec<Step> {
+fn behaved(choices: &[u8], features: ModelFeatures) -> Vec<Step> {
     let mut choices = choices.iter().copied().chain(std::iter::repeat_n(0, 64));
-    let mut of = Behaved { choices: &mut choices, steps: Vec::new(), tid: 1, has_sched_exit };
+    let mut of = Behaved { choices: &mut choices, steps: Vec::new(), tid: 1, features };
     // From here on the state is known.
     of.event(IRQS_OFF, ELSEWHERE, 0, 0);
     of.event(IRQS_ON, ELSEWHERE, 0, 0);
@@ -755,8 +762,8 @@ fn has_caller(kind: TmKind) -> bool {
 }
 
 /// What the glue makes of these events.
-fn play(steps: &[Step], has_sched_exit: bool) -> Played {
-    let mut played = Played::new(has_sched_exit);
+fn play(steps: &[Step], features: ModelFeatures) -> Played {
+    let mut played = Played::new(features);
     let mut at = 1_000_000;
     for step in steps {
         at += step.gap;
@@ -767,9 +774,9 @@ fn play(steps: &[Step], has_sched_exit: bool) -> Played {
 }
 
 /// What the plain model says: every window that is longer than those before, and every interrupt.
-fn by_the_model(steps: &[Step], has_sched_exit: bool) -> (Vec<BoundRecord>, ModelCounts) {
+fn by_the_model(steps: &[Step], features: ModelFeatures) -> (Vec<BoundRecord>, ModelCounts) {
     let classes = classes();
-    let mut model = ThreadModel::new(has_sched_exit);
+    let mut model = ThreadModel::new(features);
     let mut longest = std::collections::HashMap::new();
     let (mut at, mut records) = (1_000_000, Vec::new());
     for step in steps {
@@ -791,7 +798,11 @@ fn by_the_model(steps: &[Step], has_sched_exit: bool) -> (Vec<BoundRecord>, Mode
             TmKind::NmiEntry | TmKind::NmiExit | TmKind::Lost => panic!("{:?} has no place here", step.kind),
         };
         let resched = if step.resched { Resched::GiveWay } else { Resched::Stay };
-        let caller = if has_caller(step.kind) { step.caller } else { 0 };
+        let caller = match step.kind {
+            IRQS_OFF => classes.who_turns_irqs_off(step.caller, step.parent).0,
+            kind if has_caller(kind) => step.caller,
+            _ => 0,
+        };
         let said = model.step(&ThreadModelEvent { at_ns: at, tid: step.tid, caller, class, resched, kind });
         for window in said.windows() {
             match window.kind {
@@ -823,9 +834,10 @@ proptest! {
     /// Where the glue does not look at the clock, nothing depends on it as long as the rules are followed, but for the
     /// beginning of idle's PSD: that may be an earlier moment, and the window longer.
     #[test]
-    fn the_glue_gives_what_the_model_gives_and_never_less(steps in steps(), has_sched_exit: bool) {
-        let mut played = play(&steps, has_sched_exit);
-        let (expected, counts) = by_the_model(&steps, has_sched_exit);
+    fn the_glue_gives_what_the_model_gives_and_never_less(steps in steps(), has_sched_exit: bool, calls_scheduler: bool) {
+        let features = ModelFeatures { has_sched_exit, calls_scheduler };
+        let mut played = play(&steps, features);
+        let (expected, counts) = by_the_model(&steps, features);
         let longest = |records: &[BoundRecord], kind| records.iter().filter_map(|record| match record {
             BoundRecord::Window(found) if found.window.kind == kind => Some(found.window.duration_ns),
             _ => None,
@@ -859,10 +871,12 @@ proptest! {
     fn a_cpu_that_follows_the_rules_gives_what_the_model_gives(
         choices in prop::collection::vec(any::<u8>(), 0..2_000),
         has_sched_exit: bool,
+        calls_scheduler: bool,
     ) {
-        let steps = behaved(&choices, has_sched_exit);
-        let mut played = play(&steps, has_sched_exit);
-        let (expected, counts) = by_the_model(&steps, has_sched_exit);
+        let features = ModelFeatures { has_sched_exit, calls_scheduler };
+        let steps = behaved(&choices, features);
+        let mut played = play(&steps, features);
+        let (expected, counts) = by_the_model(&steps, features);
         let records = played.take();
         prop_assert_eq!(Rule::ALL.into_iter().find(|rule| played.memory.cpu.tm.broken(*rule) != 0), None);
         let plain = |records: &[BoundRecord]| -> Vec<BoundRecord> {

@@ -5,8 +5,8 @@
 //! events before them. Everything else is counted.
 
 use latebound_abi::{
-    CallerClass, InterruptSource, ModelCounts, ModelWindow, Resched, Rule, ThreadModel, ThreadModelEvent,
-    ThreadModelEventKind, WindowKind,
+    CallerClass, InterruptSource, ModelCounts, ModelFeatures, ModelWindow, Resched, Rule, ThreadModel,
+    ThreadModelEvent, ThreadModelEventKind, WindowKind,
 };
 use latebound_model::{Cpu, Nanos};
 
@@ -109,7 +109,7 @@ impl CpuObserver {
     pub fn new(cpu: Cpu, has_sched_exit: bool) -> CpuObserver {
         CpuObserver {
             cpu,
-            model: ThreadModel::new(has_sched_exit),
+            model: ThreadModel::new(ModelFeatures { has_sched_exit, ..ModelFeatures::default() }),
             longest: Longest::default(),
             timeline: Timeline::new(),
             refused: 0,

@@ -11,7 +11,9 @@ mod tracer;
 use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 
-use latebound_abi::{BOUND_CPU_ROOM, BOUND_MAX_CPUS, BoundCpu, BoundRecord, CallerClasses, CallerTable};
+use latebound_abi::{
+    BOUND_CPU_ROOM, BOUND_MAX_CPUS, BoundCpu, BoundRecord, CallerClasses, CallerTable, ModelFeatures,
+};
 use latebound_model::{Cpu, CpuSet, Loss, Missing, MissingKind};
 use libbpf_rs::Link;
 use libbpf_rs::skel::{Skel, SkelBuilder};
@@ -116,7 +118,10 @@ impl BoundProbe {
         if let Some(one) = refused.iter().find(|one| NEEDED.contains(&one.program.as_str())) {
             return Err(ProbeError::NothingToSee(one.reason()));
         }
-        let initial = BoundCpu::initial(setup.programs(&refused).contains("sched_exit_tp"));
+        let initial = BoundCpu::initial(ModelFeatures {
+            has_sched_exit: setup.programs(&refused).contains("sched_exit_tp"),
+            calls_scheduler: callers.calls_scheduler(),
+        });
         let memory = BoundMemory::map_parts(skel.maps.bss_cpus.as_fd(), skel.maps.rings.as_fd(), possible)?;
         // Which of the programs are attached is known only now; until one may run they leave the model alone.
         for cpu in cpus.iter() {
@@ -269,7 +274,7 @@ fn missing_events(has_vectors: bool, has_nmis: bool) -> Vec<Missing> {
             remedy: "boot a kernel with CONFIG_X86_LOCAL_APIC and CONFIG_TRACEPOINTS".to_owned(),
         });
     }
-    if !has_nmis {
+    if !has_nmis && arch::nmis_may_come() {
         missing.push(Missing {
             kind: MissingKind::Events,
             what: "NMIs".to_owned(),

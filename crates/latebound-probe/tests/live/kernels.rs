@@ -12,29 +12,16 @@ use latebound_lab::{Clock, Event, Job, Lab, Machine, Payload};
 
 use crate::plant;
 
-/// What runs in each guest: whether every program loads, exact counts, the corpus of planted causes, quotas, and relations.
-const PARTS: &str =
-    "jobs:: loading:: observe:: planted:: quota:: recorder::live_each_sleep_of_a_watched_thread relations::";
+/// What runs in each guest, and what is left out where; `scripts/test-cross.sh` reads it too.
+const GUESTS: &str = include_str!("guests.txt");
 
 /// How many tests have to pass in a guest: fewer means that some were not even begun.
 const TESTS: usize = 37;
 
-/// What cannot pass on 6.1: it has no trace point for block requests (since 6.5) and none for data of a socket (6.3). `loading` holds that
-/// the tool says so.
-const NOT_ON_6_1: [&str; 4] = [
-    "live_every_program_s_cost_is_known_and_every_wait_is_counted",
-    "live_planted_block_requests_are_one_wait_and_are_counted_each",
-    "live_planted_datagrams_wake_their_reader_once_each",
-    "live_waits_of_a_worker_are_reported_with_its_waiters_priority",
-];
-
-/// What cannot be planted on PREEMPT_RT: the timers of a normal task expire in `ktimers/N`, of FIFO 1, which the hog keeps from running.
-/// So the thread that is to starve is not woken before the hog ends; and nobody is told lazily, since whoever runs gives way to `ktimers/N` at once, and behind
-/// that the scheduler chooses anew.
-const NOT_ON_RT: [&str; 2] = [
-    "live_planted_a_starved_fair_thread_shows_the_signature_of_its_rescue",
-    "live_planted_a_thread_told_lazily_to_give_way_is_named",
-];
+/// The second words of the lines of a kind.
+fn of_kind(kind: &str) -> Vec<&'static str> {
+    GUESTS.lines().filter_map(|line| line.strip_prefix(kind)?.strip_prefix(' ')).collect()
+}
 
 /// Without what only a debugger wants: a guest reads a program from the host, page by page.
 fn stripped(program: &Path, to: PathBuf) -> PathBuf {
@@ -85,18 +72,18 @@ fn in_guest(kernel: &str, folder: &Path, script: String) -> (String, i32) {
 }
 
 /// Runs the parts in a guest, but for those tests that are left out there.
-fn all_in(kernel: &str, left_out: &[&str]) {
+fn all_in(kernel: &str, left_out: &[&'static str]) {
     let folder = tempfile::tempdir().unwrap();
     let program = stripped(&std::env::current_exe().unwrap(), folder.path().join("live"));
-    // One CPU has nowhere to move a thread to, and lets nobody write while a worker writes back.
-    let one_cpu = ["live_moving_a_running_thread", "live_an_inode_written_to_during"];
-    let skip: String = one_cpu.iter().chain(left_out).map(|name| format!(" --skip {name}")).collect();
+    let skip: String =
+        of_kind("not-on-one-cpu").iter().chain(left_out).map(|name| format!(" --skip {name}")).collect();
     let script = format!(
         "cp {program} /run/live && /sbin/modprobe ext4 && /sbin/mkfs.ext4 -q /dev/vda && mkdir /run/disk && \
          mount -t ext4 /dev/vda /run/disk || exit 1
-         {disk}=/run/disk /run/live --test-threads=1 {PARTS}{skip} || exit 2\n",
+         {disk}=/run/disk /run/live --test-threads=1 {parts}{skip} || exit 2\n",
         program = program.display(),
         disk = plant::DISK,
+        parts = of_kind("part").join(" "),
     );
     let (said, status) = in_guest(kernel, folder.path(), script);
     assert_eq!(status, 0, "{kernel}");
@@ -106,7 +93,7 @@ fn all_in(kernel: &str, left_out: &[&str]) {
 
 #[test]
 fn live_lab_the_probes_work_on_6_1() {
-    all_in("debian:6.1", &NOT_ON_6_1);
+    all_in("debian:6.1", &of_kind("not-on-6.1"));
 }
 
 #[test]
@@ -116,7 +103,7 @@ fn live_lab_the_probes_work_on_6_12() {
 
 #[test]
 fn live_lab_the_probes_work_on_6_12_rt() {
-    all_in("debian:6.12-rt", &NOT_ON_RT);
+    all_in("debian:6.12-rt", &of_kind("not-on-rt"));
 }
 
 #[test]
@@ -126,5 +113,5 @@ fn live_lab_the_probes_work_on_7() {
 
 #[test]
 fn live_lab_the_probes_work_on_7_rt() {
-    all_in("debian:7-rt", &NOT_ON_RT);
+    all_in("debian:7-rt", &of_kind("not-on-rt"));
 }
