@@ -81,9 +81,7 @@ impl LivePages {
             while let Some((start, end)) = lane.event
                 && lane.track.walk.time < others
             {
-                while let Some(discontinuity) = lane.track.take_discontinuity() {
-                    visit(Item::Discontinuity(discontinuity));
-                }
+                lane.tell_discontinuities(visit);
                 let (cpu, time) = (lane.track.cpu, lane.track.walk.time);
                 lane.track.pass(time);
                 self.late += u64::from(time < self.released);
@@ -99,14 +97,28 @@ impl LivePages {
         self.released = self.released.max(until);
     }
 
+    /// Gives all events that are there to `visit`, CPU by CPU, each after the discontinuities before it: for whoever follows each CPU by
+    /// itself, and has no use for an order over all of them.
+    pub fn drain_each(&mut self, visit: &mut impl FnMut(Item<'_>)) {
+        self.heads.clear();
+        for lane in &mut self.lanes {
+            let cpu = lane.track.cpu;
+            while let Some((start, end)) = lane.event {
+                lane.tell_discontinuities(visit);
+                let time = lane.track.walk.time;
+                lane.track.pass(time);
+                if let Some(data) = lane.pages.front().and_then(|page| page.get(start..end)) {
+                    visit(Item::Event(RawEvent { cpu, time, data }));
+                }
+                lane.find(self.layout, self.big_endian, &mut self.spare);
+            }
+        }
+    }
+
     /// Gives out all that is left: no more pages come.
     pub fn finish(&mut self, visit: &mut impl FnMut(Item<'_>)) {
         self.drain(u64::MAX, visit);
-        for lane in &mut self.lanes {
-            while let Some(discontinuity) = lane.track.take_discontinuity() {
-                visit(Item::Discontinuity(discontinuity));
-            }
-        }
+        self.lanes.iter_mut().for_each(|lane| lane.tell_discontinuities(visit));
     }
 
     /// How many events came after later ones of other CPUs had been given out.
@@ -136,6 +148,12 @@ impl LivePages {
 }
 
 impl Lane {
+    fn tell_discontinuities(&mut self, visit: &mut impl FnMut(Item<'_>)) {
+        while let Some(discontinuity) = self.track.take_discontinuity() {
+            visit(Item::Discontinuity(discontinuity));
+        }
+    }
+
     /// Looks for the next event, in the first page and in those behind it.
     fn find(&mut self, layout: PageLayout, big_endian: bool, spare: &mut Vec<Vec<u8>>) {
         self.event = None;
@@ -232,6 +250,23 @@ mod tests {
         let tallies: Vec<_> = pages.tallies().map(|(cpu, tally)| (cpu.0, tally.events)).collect();
         assert_eq!(tallies, [(0, 5), (3, 4)]);
         assert!(!pages.spare().is_empty(), "pages are filled again");
+    }
+
+    #[test]
+    fn cpus_that_are_followed_by_themselves_wait_for_no_other() {
+        let mut pages = LivePages::new(LAYOUT, false, [Cpu(0), Cpu(3)]);
+        let mut seen = Vec::new();
+        use Told::{At, Missed};
+        pages.push(0, page(&[10, 30], None));
+        pages.push(0, page(&[50], Some(7)));
+        pages.push(1, page(&[20], None));
+        pages.drain_each(&mut told(&mut seen));
+        assert_eq!(seen, [At(0, 10), At(0, 30), Missed(0, Some(7)), At(0, 50), At(3, 20)]);
+        seen.clear();
+        pages.drain_each(&mut told(&mut seen));
+        pages.push(1, page(&[40], None));
+        pages.finish(&mut told(&mut seen));
+        assert_eq!((seen, pages.late()), (vec![At(3, 40)], 0));
     }
 
     #[test]
