@@ -44,24 +44,32 @@ const X86_VECTORS: [(&str, u32); 10] = [
 pub trait Interrupts: Default {
     /// Takes the next interrupt by its start.
     fn take(&mut self, interrupt: Interrupt) -> Result<(), TimelineError>;
+    /// Takes an interrupt that has just ended: NMIs that came within it have ended before. Gives why each of those that have no
+    /// place has none.
+    fn take_ended(&mut self, interrupt: Interrupt, refused: impl FnMut(TimelineError));
     /// Names a source.
     fn name(&mut self, source: Source, name: &str);
     /// Whether there was none.
     fn is_empty(&self) -> bool;
     /// It is `at` now, and nothing later was taken yet.
-    fn tick(&mut self, at: Nanos, variables: &Variables);
+    fn tick(&mut self, at: Nanos, variables: impl FnOnce() -> Variables);
 }
 
 /// Every interrupt is kept: for recordings, which end.
 #[derive(Debug, Default)]
 pub struct RecordedInterrupts {
-    timeline: Timeline,
-    progress: Samples<Snapshot>,
+    pub(super) timeline: Timeline,
+    pub(super) progress: Samples<Snapshot>,
 }
 
 impl Interrupts for RecordedInterrupts {
     fn take(&mut self, interrupt: Interrupt) -> Result<(), TimelineError> {
         self.timeline.push(interrupt)
+    }
+
+    #[inline]
+    fn take_ended(&mut self, interrupt: Interrupt, refused: impl FnMut(TimelineError)) {
+        self.timeline.push_ended(interrupt).map_or_else(refused, |()| {});
     }
 
     fn name(&mut self, source: Source, name: &str) {
@@ -72,9 +80,10 @@ impl Interrupts for RecordedInterrupts {
         self.timeline.is_empty()
     }
 
-    fn tick(&mut self, at: Nanos, variables: &Variables) {
+    #[inline]
+    fn tick(&mut self, at: Nanos, variables: impl FnOnce() -> Variables) {
         let interrupts = self.timeline.len();
-        self.progress.tick(at, || Snapshot { variables: *variables, interrupts });
+        self.progress.tick(at, || Snapshot { variables: variables(), interrupts });
     }
 }
 
@@ -284,7 +293,7 @@ impl<I: Interrupts> CpuEstimator<I> {
     fn observe(&mut self, event: &Event, source: Option<(Source, String)>) {
         let at = event.at.0;
         if !matches!(event.kind, EventKind::Lost { .. }) && event.cpu == self.cpu {
-            self.interrupts.tick(event.at, &self.variables);
+            self.interrupts.tick(event.at, || self.variables);
         }
         // No handler switches threads or calls the scheduler: the end of what still seems to run was not seen.
         if matches!(

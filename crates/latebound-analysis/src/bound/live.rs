@@ -17,15 +17,13 @@ use latebound_model::{
 
 use super::curve::{Fold, FoldLimits, FoldedViews};
 use super::document::{NOT_RT, too_late};
+use super::ended::EndedInterrupts;
 use super::growth::Samples;
 use super::observer::model_problems;
 use super::record::FoldedCpu;
 use super::timeline::{Interrupt, Source, TimelineError};
 use super::{Variables, VariablesTooLong};
 
-/// How many NMIs wait for the interrupt that they may have come in. A CPU that has so many without any interrupt had none
-/// around the oldest.
-const WAITING_NMIS: usize = 1 << 12;
 /// How many violations are kept; the probe writes no more than a few.
 const MAX_VIOLATIONS: usize = 16;
 
@@ -35,8 +33,7 @@ pub struct LiveCpu {
     cpu: Cpu,
     start: Nanos,
     fold: Fold,
-    /// NMIs are written when they end, and an interrupt around them later: they wait for the next interrupt.
-    nmis: Vec<Interrupt>,
+    ended: EndedInterrupts,
     longest: [Option<BoundWindow>; 4],
     growth: Samples<GrowthSample>,
     sources: BTreeSet<Source>,
@@ -56,6 +53,13 @@ const fn place(kind: WindowKind) -> Option<usize> {
     }
 }
 
+fn fold_in(fold: &mut Fold, refused: &mut u64, first: &mut Option<TimelineError>, interrupt: Interrupt) {
+    if let Err(error) = fold.push(interrupt) {
+        *refused += 1;
+        first.get_or_insert(error);
+    }
+}
+
 impl LiveCpu {
     /// Begins at this moment, with nothing seen.
     pub fn new(cpu: Cpu, start: Nanos) -> LiveCpu {
@@ -65,7 +69,7 @@ impl LiveCpu {
             cpu,
             start,
             fold: Fold::new(FoldLimits::default()),
-            nmis: Vec::new(),
+            ended: EndedInterrupts::default(),
             longest: [const { None }; 4],
             growth,
             sources: BTreeSet::new(),
@@ -88,21 +92,8 @@ impl LiveCpu {
                 let interrupt =
                     Interrupt { source: source.into(), start: Nanos(start), duration: Nanos(duration) };
                 self.sources.insert(interrupt.source);
-                if interrupt.source == Source::Nmi {
-                    self.nmis.push(interrupt);
-                    if self.nmis.len() > WAITING_NMIS {
-                        let oldest = self.nmis.remove(0);
-                        self.fold_in(oldest);
-                    }
-                    return;
-                }
-                // What began before it comes before it.
-                let before = self.nmis.partition_point(|nmi| nmi.start < interrupt.start);
-                let rest = self.nmis.split_off(before);
-                for nmi in std::mem::replace(&mut self.nmis, rest) {
-                    self.fold_in(nmi);
-                }
-                self.fold_in(interrupt);
+                let (fold, refused, first) = (&mut self.fold, &mut self.refused, &mut self.first_refused);
+                self.ended.take(interrupt, |interrupt| fold_in(fold, refused, first, interrupt));
             }
             BoundRecord::Window(window) => {
                 let Some(place) = place(window.window.kind) else { return };
@@ -123,18 +114,10 @@ impl LiveCpu {
         }
     }
 
-    fn fold_in(&mut self, interrupt: Interrupt) {
-        if let Err(error) = self.fold.push(interrupt) {
-            self.refused += 1;
-            self.first_refused.get_or_insert(error);
-        }
-    }
-
     /// Nothing more comes: NMIs that waited are taken in.
     pub fn finish(&mut self) {
-        for nmi in std::mem::take(&mut self.nmis) {
-            self.fold_in(nmi);
-        }
+        let (fold, refused, first) = (&mut self.fold, &mut self.refused, &mut self.first_refused);
+        self.ended.finish(|nmi| fold_in(fold, refused, first, nmi));
     }
 
     /// It is `now`, and everything before has been taken in: notes how far the values have come, where that is due.
@@ -294,13 +277,18 @@ impl LiveBound {
     /// Adds a CPU with its record and the probe's account of it. `place` names the function around an address.
     pub fn add(&mut self, live: &LiveCpu, state: &BoundCpu, record: CpuBound, place: impl Fn(u64) -> String) {
         self.problems.extend(live.problems(state));
+        self.notes.extend(live.notes(state));
+        self.add_record(record, live.violations(place));
+    }
+
+    /// Adds the record of a CPU, of which all else is said already, with the rules that it broke.
+    pub fn add_record(&mut self, record: CpuBound, violations: Vec<RuleViolation>) {
         self.problems.extend(record.measured.as_ref().and_then(|measured| {
             let allowed =
                 record.views.sliding_window.latency.filter(|&allowed| allowed < measured.latency)?;
-            Some(too_late(live.cpu, measured, allowed))
+            Some(too_late(record.cpu, measured, allowed))
         }));
-        self.notes.extend(live.notes(state));
-        self.violations.extend(live.violations(place));
+        self.violations.extend(violations);
         self.cpus.push(record);
     }
 
@@ -428,7 +416,7 @@ mod tests {
         }
         assert!(corners.iter().all(|&corners| corners < 6 * 2048), "{corners:?}");
         assert!(live.growth.kept().len() <= 128);
-        assert!(live.nmis.capacity() == 0);
+        assert!(live.ended.nmis.capacity() == 0);
     }
 
     #[test]

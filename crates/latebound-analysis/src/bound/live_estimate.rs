@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The observed estimate of a system while it runs: what [`Estimator`] sees, in memory that does not grow with time.
+//! What events tell of a system while it runs: what [`Estimator`] and [`CpuObserver`] see, in memory that does not grow with time.
 //!
 //! Owns what becomes of the interrupts (they are folded) and the record that is made at any moment. Reads no clock.
 
 use std::collections::BTreeMap;
 
 use latebound_model::{
-    BOUND_SCHEMA, Bound, Cpu, GrowthSample, MeasuredWakeup, Nanos, Verdict, ViewKind, WorkloadCurve,
+    BOUND_SCHEMA, BlockingWindow, Bound, Cpu, CpuBound, GrowthSample, MeasuredWakeup, Nanos, Verdict,
+    ViewKind, WorkloadCurve,
 };
 
 use super::curve::{Fold, FoldLimits};
 use super::document::too_late;
+use super::ended::EndedInterrupts;
 use super::estimate::{Estimator, Interrupts};
 use super::growth::Samples;
+use super::observer::CpuObserver;
 use super::record::FoldedCpu;
 use super::timeline::{Interrupt, Source, TimelineError};
 use super::{Variables, VariablesTooLong};
@@ -21,6 +24,7 @@ use super::{Variables, VariablesTooLong};
 #[derive(Debug)]
 pub struct FoldedInterrupts {
     fold: Fold,
+    ended: EndedInterrupts,
     names: BTreeMap<Source, String>,
     growth: Samples<GrowthSample>,
 }
@@ -29,6 +33,7 @@ impl Default for FoldedInterrupts {
     fn default() -> FoldedInterrupts {
         FoldedInterrupts {
             fold: Fold::new(FoldLimits::default()),
+            ended: EndedInterrupts::default(),
             names: BTreeMap::new(),
             growth: Samples::new(),
         }
@@ -39,11 +44,24 @@ impl FoldedInterrupts {
     fn name_of(&self, source: Source) -> String {
         self.names.get(&source).cloned().unwrap_or_default()
     }
+
+    fn start(&self, now: Nanos) -> Nanos {
+        self.growth.start().unwrap_or(now)
+    }
+
+    fn growth(&self) -> Vec<GrowthSample> {
+        self.growth.kept().iter().map(|(_, sample)| *sample).collect()
+    }
 }
 
 impl Interrupts for FoldedInterrupts {
     fn take(&mut self, interrupt: Interrupt) -> Result<(), TimelineError> {
         self.fold.push(interrupt)
+    }
+
+    fn take_ended(&mut self, interrupt: Interrupt, mut refused: impl FnMut(TimelineError)) {
+        let fold = &mut self.fold;
+        self.ended.take(interrupt, |interrupt| fold.push(interrupt).unwrap_or_else(&mut refused));
     }
 
     fn name(&mut self, source: Source, name: &str) {
@@ -54,10 +72,11 @@ impl Interrupts for FoldedInterrupts {
         self.fold.is_empty()
     }
 
-    fn tick(&mut self, at: Nanos, variables: &Variables) {
+    #[inline]
+    fn tick(&mut self, at: Nanos, variables: impl FnOnce() -> Variables) {
         let (fold, start) = (&self.fold, self.growth.start().unwrap_or(at));
         let elapsed = at.saturating_sub(start);
-        self.growth.tick(at, || match fold.views(variables) {
+        self.growth.tick(at, || match fold.views(&variables()) {
             Ok(views) => views.sample(elapsed),
             Err(_) => GrowthSample { elapsed, ..GrowthSample::default() },
         });
@@ -85,7 +104,7 @@ impl Estimator<FoldedInterrupts> {
         let mut cpus = Vec::new();
         for (&cpu, one) in self.cpus.iter().filter(|(_, one)| one.seen > 0) {
             let kept = &one.interrupts;
-            let start = kept.growth.start().unwrap_or(now);
+            let start = kept.start(now);
             let worst = |found: &MeasuredWakeup| found.latency;
             let folded = FoldedCpu {
                 cpu,
@@ -95,7 +114,7 @@ impl Estimator<FoldedInterrupts> {
                 windows: one.windows.values().cloned().collect(),
                 fold: &kept.fold,
                 measured: one.measured.clone().into_iter().chain(measured(cpu)).max_by_key(worst),
-                growth: kept.growth.kept().iter().map(|(_, sample)| *sample).collect(),
+                growth: kept.growth(),
             };
             let record = folded.record(|source| kept.name_of(source)).map_err(|error| (cpu, error))?;
             if let (Some(measured), Some(allowed)) = (&record.measured, record.views.sliding_window.latency)
@@ -126,6 +145,47 @@ impl Estimator<FoldedInterrupts> {
             one.interrupts.fold.curves(cpu, |source| one.interrupts.name_of(source))
         };
         self.cpus.iter().flat_map(of).collect()
+    }
+}
+
+impl CpuObserver<FoldedInterrupts> {
+    /// Nothing more comes: NMIs that waited are taken in.
+    pub fn finish(&mut self) {
+        let (FoldedInterrupts { fold, ended, .. }, refused) = self.interrupts_and_refused();
+        ended.finish(|nmi| fold.push(nmi).unwrap_or_else(|error| refused.note(error)));
+    }
+
+    /// The value of a view so far.
+    pub fn value(&self, view: ViewKind) -> Option<Nanos> {
+        self.interrupts().fold.views(&self.longest().variables()).ok()?.get(view).latency()
+    }
+
+    /// The record so far: it is `now`. `windows` are the longest in words; `measured` is the worst wake-up of the same time.
+    pub fn record(
+        &self,
+        now: Nanos,
+        windows: Vec<BlockingWindow>,
+        measured: Option<MeasuredWakeup>,
+    ) -> Result<CpuBound, VariablesTooLong> {
+        let kept = self.interrupts();
+        let start = kept.start(now);
+        FoldedCpu {
+            cpu: self.cpu(),
+            start,
+            elapsed: now.saturating_sub(start),
+            variables: self.longest().variables(),
+            windows,
+            fold: &kept.fold,
+            measured,
+            growth: kept.growth(),
+        }
+        .record(|source| kept.name_of(source))
+    }
+
+    /// The workload curves so far.
+    pub fn curves(&self) -> Vec<WorkloadCurve> {
+        let kept = self.interrupts();
+        kept.fold.curves(self.cpu(), |source| kept.name_of(source))
     }
 }
 

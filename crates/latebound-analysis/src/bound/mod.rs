@@ -12,6 +12,7 @@
 
 mod curve;
 mod document;
+mod ended;
 mod estimate;
 mod growth;
 mod live;

@@ -11,6 +11,7 @@ use latebound_abi::{
 use latebound_model::{Cpu, Nanos};
 
 use super::Variables;
+use super::estimate::{Interrupts, RecordedInterrupts};
 use super::growth::{Samples, Snapshot};
 use super::timeline::{Interrupt, Source, Timeline, TimelineError};
 
@@ -90,33 +91,60 @@ impl Longest {
     }
 }
 
+/// Interrupts that have no place.
+#[derive(Debug, Default)]
+pub(super) struct Refused {
+    count: u64,
+    first: Option<TimelineError>,
+}
+
+impl Refused {
+    pub(super) fn note(&mut self, error: TimelineError) {
+        self.count += 1;
+        self.first.get_or_insert(error);
+    }
+}
+
 /// Watches one CPU.
 #[derive(Debug)]
-pub struct CpuObserver {
+pub struct CpuObserver<I = RecordedInterrupts> {
     cpu: Cpu,
     model: ThreadModel,
     longest: Longest,
-    timeline: Timeline,
-    refused: u64,
-    first_refused: Option<TimelineError>,
+    interrupts: I,
+    refused: Refused,
     recent: Recent,
     broken: Vec<BrokenRule>,
-    progress: Samples<Snapshot>,
 }
 
 impl CpuObserver {
+    /// The interrupts so far.
+    pub fn timeline(&self) -> &Timeline {
+        &self.interrupts.timeline
+    }
+
+    /// How far things had got on the way, and since when.
+    pub fn progress(&self) -> &Samples<Snapshot> {
+        &self.interrupts.progress
+    }
+
+    /// The interrupts and the way there, and nothing else is kept.
+    pub fn into_parts(self) -> (Timeline, Samples<Snapshot>) {
+        (self.interrupts.timeline, self.interrupts.progress)
+    }
+}
+
+impl<I: Interrupts> CpuObserver<I> {
     /// Begins with nothing known; `has_sched_exit` says whether the events have the end of `__schedule()`.
-    pub fn new(cpu: Cpu, has_sched_exit: bool) -> CpuObserver {
+    pub fn new(cpu: Cpu, has_sched_exit: bool) -> CpuObserver<I> {
         CpuObserver {
             cpu,
             model: ThreadModel::new(ModelFeatures { has_sched_exit, ..ModelFeatures::default() }),
             longest: Longest::default(),
-            timeline: Timeline::new(),
-            refused: 0,
-            first_refused: None,
+            interrupts: I::default(),
+            refused: Refused::default(),
             recent: Recent::default(),
             broken: Vec::new(),
-            progress: Samples::new(),
         }
     }
 
@@ -125,11 +153,10 @@ impl CpuObserver {
     // it was written in: that took a third of the time of following a trace.
     #[inline(always)]
     pub fn observe(&mut self, event: &ThreadModelEvent) {
-        let (longest, interrupts) = (&self.longest, self.timeline.len());
+        let longest = &self.longest;
         // The time of a loss may not be known.
         if event.kind != ThreadModelEventKind::Lost {
-            self.progress
-                .tick(Nanos(event.at_ns), || Snapshot { variables: longest.variables(), interrupts });
+            self.interrupts.tick(Nanos(event.at_ns), || longest.variables());
         }
         self.recent.push(event);
         if !self.model.step(event).is_quiet() {
@@ -154,10 +181,8 @@ impl CpuObserver {
                         start: Nanos(window.start_ns),
                         duration: Nanos(window.duration_ns),
                     };
-                    if let Err(error) = self.timeline.push_ended(interrupt) {
-                        self.refused += 1;
-                        self.first_refused.get_or_insert(error);
-                    }
+                    let refused = &mut self.refused;
+                    self.interrupts.take_ended(interrupt, |error| refused.note(error));
                     continue;
                 }
             };
@@ -184,7 +209,7 @@ impl CpuObserver {
 
     /// Names a source of interrupts.
     pub fn name(&mut self, source: Source, name: &str) {
-        self.timeline.name(source, name);
+        self.interrupts.name(source, name);
     }
 
     /// The CPU.
@@ -197,19 +222,14 @@ impl CpuObserver {
         &self.longest
     }
 
-    /// The interrupts so far.
-    pub fn timeline(&self) -> &Timeline {
-        &self.timeline
+    /// What became of the interrupts so far.
+    pub(super) fn interrupts(&self) -> &I {
+        &self.interrupts
     }
 
-    /// How far things had got on the way, and since when.
-    pub fn progress(&self) -> &Samples<Snapshot> {
-        &self.progress
-    }
-
-    /// The interrupts and the way there, and nothing else is kept.
-    pub fn into_parts(self) -> (Timeline, Samples<Snapshot>) {
-        (self.timeline, self.progress)
+    /// The same, to be changed, with those that have no place.
+    pub(super) fn interrupts_and_refused(&mut self) -> (&mut I, &mut Refused) {
+        (&mut self.interrupts, &mut self.refused)
     }
 
     /// What the model counted.
@@ -231,8 +251,8 @@ impl CpuObserver {
                 problems.push(format!("CPU {cpu}: {what} ({count}x)"));
             }
         };
-        note(self.refused, "an interrupt could not be placed on the timeline");
-        if let Some(error) = self.first_refused {
+        note(self.refused.count, "an interrupt could not be placed on the timeline");
+        if let Some(error) = self.refused.first {
             problems.push(format!("CPU {cpu}: the first of them: {error}"));
         }
         problems
@@ -278,7 +298,7 @@ mod tests {
     #[test]
     fn an_nmi_in_an_interrupt_is_placed_after_the_start_of_the_interrupt() {
         let timer = InterruptSource::Vector(236);
-        let mut observer = CpuObserver::new(Cpu(0), false);
+        let mut observer = CpuObserver::<RecordedInterrupts>::new(Cpu(0), false);
         let mut event = |at, class, kind| {
             observer.observe(&ThreadModelEvent {
                 at_ns: at,
