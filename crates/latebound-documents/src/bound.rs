@@ -44,12 +44,7 @@ pub fn read_observations(
 pub fn bound_of(saved: &Saved, view: ViewKind) -> Result<(Vec<Views>, Bound), DocumentError> {
     let views = latebound_saved::views(&saved.observations)?;
     let mut bound = latebound_saved::bound_of(&saved.observations, &views, view);
-    let violations = saved.violations.iter().map(|violation| RuleViolation {
-        cpu: violation.cpu,
-        rule: violation.rule.sentence().to_owned(),
-        events: violation.events.clone(),
-    });
-    bound.violations = violations.collect();
+    bound.violations = saved.violations.iter().cloned().map(RuleViolation::from).collect();
     Ok((views, bound))
 }
 

@@ -6,25 +6,21 @@
 //! processors for it; perf.data and text are read in one go. Keeps the interrupts, the longest windows, and the first
 //! violations of rules with the events before them; never a whole trace.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 
-use latebound_abi::{
-    CallerClass, CallerClasses, InterruptSource, ModelWindow, Resched, ThreadModelEvent, ThreadModelEventKind,
-};
-use latebound_analysis::bound::{Conditions, CpuObservations, CpuObserver, Estimator, Source};
-use latebound_model::{
-    BlockingWindow, Cpu, Event, EventKind, MeasuredWakeup, Nanos, Tid, Variable, WindowEdge,
-};
+use latebound_analysis::bound::{Conditions, CpuObservations, Estimator};
+use latebound_model::{Cpu, Event, EventKind, MeasuredWakeup, Nanos, Tid};
 use latebound_trace::{
-    Ahead, Buffer, Clock, CommandLines, CpuData, CpuStream, Decoded, Decoder, Discontinuity,
-    DiscontinuityKind, Flags, Formats, Item, PerfTrace, ReadAt, Symbols, Tally, TaskRef, TextOffset,
-    TextTrace, TraceError, TraceEvent, TraceFile, TraceItem, TraceKind, TraceRecord, Turn, Turned, VectorId,
+    Ahead, Buffer, Clock, CommandLines, CpuData, CpuStream, Decoder, Discontinuity, DiscontinuityKind,
+    Formats, Item, PerfTrace, ReadAt, Symbols, Tally, TextTrace, TraceError, TraceEvent, TraceFile,
+    TraceItem, TraceKind,
 };
 
-use crate::continuity::Continuity;
+use crate::cpu_reader::{Context, CpuReader, EventCounts, Places, in_words};
 use crate::error::{RECORD, SavedError};
 use crate::events::{self, ReadTallies, check_clock};
-use crate::saved::{Saved, Violation};
+use crate::saved::Saved;
 use crate::side_by_side::{parallelism, side_by_side};
 use crate::wakeups::{Across, Wakeups, across};
 
@@ -57,45 +53,6 @@ pub fn observe_saved<R: ReadAt + Sync>(source: R, options: &SavedOptions) -> Res
         TraceKind::TraceDat => trace_dat(source, options, given),
         TraceKind::PerfData => perf_data(source, options, given),
         TraceKind::Text => text(source, options),
-    }
-}
-
-/// What all CPUs of a trace share.
-struct Context<'t> {
-    symbols: &'t Symbols,
-    classes: CallerClasses,
-    /// Whether a function is among the symbols that only PREEMPT_RT kernels have.
-    is_rt: bool,
-    vectors: &'t [String],
-    has_flags: bool,
-    /// Whether NMIs were recorded; `None` where the trace does not say.
-    nmis: Option<bool>,
-    /// The name of the clock; `None` where the trace does not say.
-    clock: Option<&'t str>,
-}
-
-impl<'t> Context<'t> {
-    fn new(symbols: &'t Symbols, vectors: &'t [String], has_flags: bool) -> Result<Context<'t>, SavedError> {
-        // A kernel has many symbols: both questions in one go.
-        let mut is_rt = false;
-        let classes = CallerClasses::from_ranges(|beginnings, wanted| {
-            symbols.ranges(&[beginnings, &RT_FUNCTIONS].concat(), |name| {
-                is_rt |= RT_FUNCTIONS.contains(&name);
-                wanted(name)
-            })
-        })?;
-        Ok(Context { symbols, classes, is_rt, vectors, has_flags, nmis: None, clock: None })
-    }
-}
-
-impl Context<'_> {
-    #[inline]
-    fn resched(&self, flags: Flags) -> Resched {
-        match (self.has_flags, flags.need_resched()) {
-            (false, _) => Resched::Unknown,
-            (true, true) => Resched::GiveWay,
-            (true, false) => Resched::Stay,
-        }
     }
 }
 
@@ -141,10 +98,10 @@ fn trace_dat<R: ReadAt + Sync>(
             // Only x86 has the event (arch/x86/kernel/nmi.c, 5.15 to 6.18).
             nmis: trace.uname().is_none_or(|uname| uname.contains("x86")).then(|| has_nmis(trace.formats())),
             clock: Some(buffer.clock.name()),
-            ..Context::new(&symbols, decoder.vector_names(), true)?
+            ..Context::new(Cow::Borrowed(&symbols), Cow::Borrowed(decoder.vector_names()), true)?
         };
         let one = |(data, stream): (&CpuData, Option<CpuStream<'_, R>>)| {
-            let (mut cpu, mut places) = (CpuReader::new(data.cpu), Places::new());
+            let (mut cpu, mut places) = (CpuReader::new(Wakeups::new(data.cpu)), Places::new());
             let mut stream = match stream {
                 Some(stream) => stream,
                 None => trace.cpu_events(buffer, data)?,
@@ -235,7 +192,7 @@ fn perf_data<R: ReadAt>(
     let context = Context {
         nmis: Some(has_nmis(trace.formats())),
         clock: Some(clock.name()),
-        ..Context::new(&symbols, decoder.vector_names(), true)?
+        ..Context::new(Cow::Borrowed(&symbols), Cow::Borrowed(decoder.vector_names()), true)?
     };
     let mut cpus = Cpus::new();
     let tallies = trace.for_each(|item| cpus.take(&context, item))?;
@@ -260,7 +217,9 @@ fn text<R: ReadAt>(source: R, options: &SavedOptions) -> Result<Saved, SavedErro
     }
     let symbols = trace.symbols();
     // A text names the functions of its events, and nothing else.
-    let Ok(context) = Context::new(&symbols, trace.vector_names(), trace.has_flags()) else {
+    let context =
+        Context::new(Cow::Borrowed(&symbols), Cow::Borrowed(trace.vector_names()), trace.has_flags());
+    let Ok(context) = context else {
         return estimate(|visit| events::of_text(&trace, visit));
     };
     let mut cpus = Cpus::new();
@@ -316,7 +275,7 @@ impl Cpus {
     fn take(&mut self, context: &Context<'_>, item: TraceItem<'_>) {
         let (TraceItem::Event(TraceEvent { cpu, .. }) | TraceItem::Discontinuity(Discontinuity { cpu, .. })) =
             item;
-        let reader = self.readers.entry(cpu).or_insert_with(|| CpuReader::new(cpu));
+        let reader = self.readers.entry(cpu).or_insert_with(|| CpuReader::new(Wakeups::new(cpu)));
         match item {
             TraceItem::Event(event) => reader.record(context, &mut self.places, event.at, &event.decoded),
             TraceItem::Discontinuity(discontinuity) => reader.discontinuity(&discontinuity, Nanos),
@@ -328,288 +287,6 @@ impl Cpus {
         self.readers.into_iter().map(|(cpu, reader)| (reader, tally(&cpu))).collect()
     }
 }
-
-/// Events that a bound needs, counted.
-#[derive(Clone, Copy, Debug, Default)]
-struct EventCounts {
-    preempt: u64,
-    irqs: u64,
-    handlers: u64,
-    nmis: u64,
-    switches: u64,
-}
-
-/// The classes of the places in the kernel that turned preemption or interrupts off or on last: a trace has millions of
-/// such events, and a few hundred places.
-struct Places(Box<[Place; 1024]>);
-
-#[derive(Clone, Copy)]
-struct Place {
-    caller: TextOffset,
-    parent: TextOffset,
-    turn: Option<Turn>,
-    class: CallerClass,
-}
-
-impl Places {
-    fn new() -> Places {
-        let (none, class) = (TextOffset(0), CallerClass::default());
-        Places(Box::new([Place { caller: none, parent: none, turn: None, class }; _]))
-    }
-
-    /// The address and the class of a caller.
-    #[inline]
-    fn place(&mut self, context: &Context<'_>, turned: &Turned) -> (u64, CallerClass) {
-        let address = |offset| context.symbols.address(offset).unwrap_or(0);
-        let Turned { turn, caller, parent, .. } = *turned;
-        let mixed = caller.0.cast_unsigned() ^ parent.0.cast_unsigned().rotate_left(11);
-        // The upper bits of a product with a large odd number depend on all bits (D. E. Knuth, TAOCP 3, 6.4).
-        let at = mixed.wrapping_add(turn as u32).wrapping_mul(0x9e37_79b1) >> 22;
-        let kept = &mut self.0[at as usize];
-        if (kept.caller, kept.parent, kept.turn) != (caller, parent, Some(turn)) {
-            let class = match turn {
-                Turn::PreemptOff | Turn::PreemptOn => context.classes.preempt(address(caller)),
-                Turn::IrqsOff => context.classes.irq_off(address(caller), address(parent)),
-                Turn::IrqsOn => context.classes.irq_on(address(caller)),
-            };
-            *kept = Place { caller, parent, turn: Some(turn), class };
-        }
-        (address(caller), kept.class)
-    }
-}
-
-/// One CPU of a trace.
-struct CpuReader {
-    observer: CpuObserver,
-    seen: EventCounts,
-    named: BTreeSet<Source>,
-    names: HashMap<i32, String>,
-    wakeups: Wakeups,
-    continuity: Continuity,
-}
-
-impl CpuReader {
-    fn new(cpu: Cpu) -> CpuReader {
-        CpuReader {
-            observer: CpuObserver::new(cpu, false),
-            seen: EventCounts::default(),
-            named: BTreeSet::new(),
-            names: HashMap::new(),
-            wakeups: Wakeups::new(cpu),
-            continuity: Continuity::default(),
-        }
-    }
-
-    /// What a clock that ran backwards means is known to the model itself.
-    fn discontinuity(&mut self, discontinuity: &Discontinuity, nanos: impl Fn(u64) -> Nanos) {
-        self.wakeups.forget();
-        self.continuity.forget();
-        if matches!(discontinuity.kind, DiscontinuityKind::Backwards { .. }) {
-            return;
-        }
-        self.lost(discontinuity.after.map_or(Nanos(0), nanos));
-    }
-
-    fn lost(&mut self, at: Nanos) {
-        let (class, resched) = (CallerClass::Postpones, Resched::Unknown);
-        self.observer.observe(&ThreadModelEvent {
-            at_ns: at.0,
-            tid: -1,
-            caller: 0,
-            class,
-            resched,
-            kind: ThreadModelEventKind::Lost,
-        });
-    }
-
-    /// Holds an event against those before it. `tells_masking`: it comes neither where interrupts go off, which it says
-    /// itself, nor within an NMI, which masks them without an event.
-    #[inline]
-    fn follow(&mut self, context: &Context<'_>, at: Nanos, tid: Tid, flags: Flags, tells_masking: bool) {
-        let masked = match tells_masking && context.has_flags && !flags.nmi() {
-            true => self.observer.interrupts_off().map(|expected| (expected, flags.irqs_off())),
-            false => None,
-        };
-        if self.continuity.look(at, tid.0, masked).is_some() {
-            self.wakeups.forget();
-            self.lost(at);
-        }
-    }
-
-    /// Takes in one of the four events with a caller.
-    #[inline]
-    fn turned(&mut self, context: &Context<'_>, places: &mut Places, at: Nanos, turned: Turned) {
-        let kind = match turned.turn {
-            Turn::PreemptOff => {
-                self.seen.preempt += 1;
-                ThreadModelEventKind::PreemptDisable
-            }
-            Turn::PreemptOn => ThreadModelEventKind::PreemptEnable,
-            Turn::IrqsOff => {
-                self.seen.irqs += 1;
-                ThreadModelEventKind::IrqDisable
-            }
-            Turn::IrqsOn => ThreadModelEventKind::IrqEnable,
-        };
-        self.follow(context, at, turned.tid, turned.flags, turned.turn != Turn::IrqsOff);
-        let (caller, class) = places.place(context, &turned);
-        let resched = context.resched(turned.flags);
-        self.observer.observe(&ThreadModelEvent {
-            at_ns: at.0,
-            tid: turned.tid.0,
-            caller,
-            class,
-            resched,
-            kind,
-        });
-    }
-
-    fn record(&mut self, context: &Context<'_>, places: &mut Places, at: Nanos, decoded: &Decoded<'_>) {
-        if let Some(turned) = decoded.turned() {
-            return self.turned(context, places, at, turned);
-        }
-        let is_followed = matches!(
-            decoded.record,
-            TraceRecord::VectorEntry { .. }
-                | TraceRecord::VectorExit { .. }
-                | TraceRecord::IrqHandlerEntry { .. }
-                | TraceRecord::IrqHandlerExit { .. }
-                | TraceRecord::Switch { .. }
-                | TraceRecord::Waking { .. }
-                | TraceRecord::Wakeup { .. }
-        );
-        self.follow(context, at, decoded.tid, decoded.flags, is_followed);
-        let plain = |kind| (0, CallerClass::Postpones, kind);
-        let (caller, class, kind) = match decoded.record {
-            TraceRecord::VectorEntry { vector, number } => {
-                let source = vector_source(vector, number);
-                let name = context.vectors.get(usize::from(vector.0)).map_or("", String::as_str);
-                self.name(source.into(), name);
-                plain(ThreadModelEventKind::HandlerEntry(source))
-            }
-            TraceRecord::VectorExit { vector, number } => {
-                plain(ThreadModelEventKind::HandlerExit(vector_source(vector, number)))
-            }
-            TraceRecord::IrqHandlerEntry { irq, name } => {
-                let source = Source::Device(irq);
-                if !self.named.contains(&source) {
-                    self.name(source, &name.to_string());
-                }
-                plain(ThreadModelEventKind::HandlerEntry(InterruptSource::Device(irq)))
-            }
-            TraceRecord::IrqHandlerExit { irq, .. } => {
-                plain(ThreadModelEventKind::HandlerExit(InterruptSource::Device(irq)))
-            }
-            TraceRecord::Nmi { duration_ns, .. } => {
-                self.seen.nmis += 1;
-                plain(ThreadModelEventKind::Nmi(u64::try_from(duration_ns).unwrap_or(0)))
-            }
-            TraceRecord::Switch { prev, next, .. } => {
-                self.seen.switches += 1;
-                self.learn(&next);
-                self.wakeups.switched(at, &prev, &next);
-                self.continuity.switched(prev.tid.0, next.tid.0);
-                plain(ThreadModelEventKind::Switch(next.tid.0))
-            }
-            TraceRecord::Waking { task, .. } => {
-                self.wakeups.woken(at, &task);
-                plain(ThreadModelEventKind::Waking(task.tid.0))
-            }
-            TraceRecord::Wakeup { task, target_cpu } => {
-                self.wakeups.queued(at, &task, Cpu(target_cpu));
-                return;
-            }
-            _ => return,
-        };
-        let resched = context.resched(decoded.flags);
-        self.observer.observe(&ThreadModelEvent {
-            at_ns: at.0,
-            tid: decoded.tid.0,
-            caller,
-            class,
-            resched,
-            kind,
-        });
-    }
-
-    fn name(&mut self, source: Source, name: &str) {
-        self.seen.handlers += 1;
-        if self.named.insert(source) {
-            self.observer.name(source, name);
-        }
-    }
-
-    /// The last name that a thread had, as far as it fits: tids are many where threads are short-lived.
-    fn learn(&mut self, task: &TaskRef<'_>) {
-        const NAMES: usize = 1 << 16;
-        let full = self.names.len() >= NAMES;
-        match self.names.get_mut(&task.tid.0) {
-            Some(name) if name.as_bytes() == task.comm.bytes() => {}
-            Some(name) => *name = task.comm.to_string(),
-            None if !full => {
-                self.names.insert(task.tid.0, task.comm.to_string());
-            }
-            None => {}
-        }
-    }
-
-    fn finish(
-        self,
-        symbols: &Symbols,
-        threads: &CommandLines,
-        across: Option<&MeasuredWakeup>,
-    ) -> CpuObservations {
-        let longest = *self.observer.longest();
-        let name = |tid: i32| match (tid, self.names.get(&tid)) {
-            (0, _) => "idle task".to_owned(),
-            (_, Some(name)) => name.clone(),
-            (_, None) => threads.name(Tid(tid)).unwrap_or_default().to_owned(),
-        };
-        let edge =
-            |caller, tid| WindowEdge { caller: symbols.describe(caller), tid: Tid(tid), comm: name(tid) };
-        let window = |variable, found: ModelWindow| BlockingWindow {
-            variable,
-            start: Nanos(found.start_ns),
-            end: Nanos(found.end_ns),
-            duration: Nanos(found.duration_ns),
-            begin: edge(found.begin_caller, found.begin_tid),
-            finish: edge(found.end_caller, found.end_tid),
-        };
-        let windows = [
-            (Variable::Poid, longest.poid),
-            (Variable::Dst, longest.dst),
-            (Variable::Paie, longest.paie),
-            (Variable::Psd, longest.psd),
-        ];
-        let windows = windows.into_iter().filter_map(|(variable, found)| Some(window(variable, found?)));
-        let windows = windows.collect();
-        let (cpu, variables) = (self.observer.cpu(), longest.variables());
-        let across = across.map(|across| MeasuredWakeup { comm: name(across.tid.0), ..across.clone() });
-        let here = self.wakeups.worst().cloned();
-        let measured = [here, across].into_iter().flatten().max_by_key(|wakeup| wakeup.latency);
-        let (timeline, progress) = self.observer.into_parts();
-        CpuObservations {
-            cpu,
-            variables,
-            timeline,
-            windows,
-            measured,
-            start: progress.start(),
-            elapsed: progress.elapsed(),
-            progress: progress.kept().to_vec(),
-        }
-    }
-}
-
-/// Inter-processor interrupts of arm64 have names and no numbers; theirs begin above every processor's.
-fn vector_source(vector: VectorId, number: Option<u32>) -> InterruptSource {
-    InterruptSource::Vector(number.unwrap_or(0x1_0000 + u32::from(vector.0)))
-}
-
-/// Functions that only PREEMPT_RT kernels have: `schedule_rtlock` stands within `#ifdef CONFIG_PREEMPT_RT` in
-/// kernel/sched/core.c, `rt_spin_lock` in kernel/locking/spinlock_rt.c, which is compiled for PREEMPT_RT alone (5.15 to
-/// 6.18).
-const RT_FUNCTIONS: [&str; 2] = ["schedule_rtlock", "rt_spin_lock"];
 
 fn finish(
     read: Vec<(CpuReader, Tally)>,
@@ -667,36 +344,46 @@ fn finish(
         }
         problems.extend(lost(number, &tally, kernel_counts(number)));
         saved.losses.extend(tally.losses(&format!("trace, CPU {number}")));
-        problems.extend(cpu.continuity.problems().map(|problem| format!("CPU {number}: {problem}")));
-        problems.extend(cpu.observer.problems());
-        for (what, count) in [("preempt_disable", cpu.seen.preempt), ("irq_disable", cpu.seen.irqs)] {
-            if count == 0 {
-                problems.push(format!("CPU {number}: no {what} events, so blocking was not seen there"));
-            }
-        }
-        let counts = cpu.observer.counts();
-        if counts.unnamed > 0 {
-            problems.push(format!(
-                "CPU {number}: {} interrupts without an event that names them; they are taken for one source",
-                counts.unnamed
-            ));
-        }
-        if counts.idle_windows > 0 {
-            notes.push(format!(
-                "CPU {number}: blocking by the idle task (up to {} ns) is not in the values: what leaving an idle state takes is outside the theorem",
-                counts.idle_longest
-            ));
-        }
-        saved.violations.extend(cpu.observer.broken().iter().map(|broken| Violation {
-            cpu: number,
-            rule: broken.rule,
-            events: broken.events.iter().map(|event| in_words(event, context.symbols)).collect(),
-        }));
+        problems.extend(cpu.problems());
+        notes.extend(cpu.notes());
+        saved.violations.extend(cpu.violations(&context.symbols));
         let across = by_others.get(&number).and_then(|across| across.worst.as_ref());
-        saved.observations.cpus.push(cpu.finish(context.symbols, threads, across));
+        saved.observations.cpus.push(observations(cpu, context, threads, across));
     }
     saved.observations.conditions = Some(conditions);
     Ok(saved)
+}
+
+/// What was seen of a CPU, of which nothing more comes.
+fn observations(
+    cpu: CpuReader,
+    context: &Context<'_>,
+    threads: &CommandLines,
+    across: Option<&MeasuredWakeup>,
+) -> CpuObservations {
+    let name = |tid: i32| match cpu.name_of(tid) {
+        Some(name) => name.to_owned(),
+        None => threads.name(Tid(tid)).unwrap_or_default().to_owned(),
+    };
+    let windows = cpu.longest().into_iter();
+    let windows =
+        windows.filter_map(|(variable, found)| Some(in_words(context, variable, &found?, name))).collect();
+    let across = across.map(|across| MeasuredWakeup { comm: name(across.tid.0), ..across.clone() });
+    let here = cpu.wakeups.worst().cloned();
+    let measured = [here, across].into_iter().flatten().max_by_key(|wakeup| wakeup.latency);
+    let variables = cpu.observer.longest().variables();
+    let number = cpu.observer.cpu();
+    let (timeline, progress) = cpu.observer.into_parts();
+    CpuObservations {
+        cpu: number,
+        variables,
+        timeline,
+        windows,
+        measured,
+        start: progress.start(),
+        elapsed: progress.elapsed(),
+        progress: progress.kept().to_vec(),
+    }
 }
 
 /// Clocks that the CPUs of a machine share, or that are kept in step (Documentation/trace/ftrace.rst, `trace_clock`).
@@ -752,33 +439,4 @@ fn lost(cpu: Cpu, tally: &Tally, kernel: u64) -> Vec<String> {
     .filter(|&(count, _)| count > 0)
     .map(|(count, what)| format!("CPU {cpu}: {count} {what}"))
     .collect()
-}
-
-fn in_words(event: &ThreadModelEvent, symbols: &Symbols) -> String {
-    let what = match event.kind {
-        ThreadModelEventKind::PreemptDisable => "preempt_disable".to_owned(),
-        ThreadModelEventKind::PreemptEnable => "preempt_enable".to_owned(),
-        ThreadModelEventKind::IrqDisable => "irq_disable".to_owned(),
-        ThreadModelEventKind::IrqEnable => "irq_enable".to_owned(),
-        ThreadModelEventKind::HandlerEntry(source) => format!("handler of {} begins", Source::from(source)),
-        ThreadModelEventKind::HandlerExit(source) => format!("handler of {} ends", Source::from(source)),
-        ThreadModelEventKind::Nmi(duration) => format!("NMI of {duration} ns ends"),
-        ThreadModelEventKind::NmiEntry => "NMI begins".to_owned(),
-        ThreadModelEventKind::NmiExit => "NMI ends".to_owned(),
-        ThreadModelEventKind::SchedEntry => "__schedule() begins".to_owned(),
-        ThreadModelEventKind::SchedExit => "__schedule() ends".to_owned(),
-        ThreadModelEventKind::Switch(tid) => format!("switch to tid {tid}"),
-        ThreadModelEventKind::Waking(tid) => format!("waking of tid {tid}"),
-        ThreadModelEventKind::NeedResched => "need_resched".to_owned(),
-        ThreadModelEventKind::Lost => "events were lost".to_owned(),
-    };
-    let place =
-        if event.caller == 0 { String::new() } else { format!(" in {}", symbols.describe(event.caller)) };
-    let resched = if event.resched == Resched::GiveWay { ", is to give way" } else { "" };
-    format!(
-        "{}.{:09} tid {}{resched}: {what}{place}",
-        event.at_ns / 1_000_000_000,
-        event.at_ns % 1_000_000_000,
-        event.tid
-    )
 }

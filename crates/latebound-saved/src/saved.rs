@@ -4,7 +4,7 @@
 use latebound_abi::Rule;
 use latebound_analysis::bound::{Fold, FoldLimits, Observations};
 use latebound_model::{
-    Cpu, Loss, Missing, MissingKind, Nanos, PreemptionModel, SystemSnapshot, WorkloadCurve,
+    Cpu, Loss, Missing, MissingKind, Nanos, PreemptionModel, RuleViolation, SystemSnapshot, WorkloadCurve,
 };
 
 /// Above so many interrupts of a CPU its curves are left out: the table of interrupts has all that they say.
@@ -19,6 +19,13 @@ pub struct Violation {
     pub rule: Rule,
     /// The events in words; the last one broke it.
     pub events: Vec<String>,
+}
+
+impl From<Violation> for RuleViolation {
+    fn from(violation: Violation) -> RuleViolation {
+        let Violation { cpu, rule, events } = violation;
+        RuleViolation { cpu, rule: rule.sentence().to_owned(), events }
+    }
 }
 
 /// What a saved trace gave.

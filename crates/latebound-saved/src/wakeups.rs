@@ -53,6 +53,7 @@ pub(crate) struct Sightings {
     pub(crate) unseen: u64,
 }
 
+#[derive(Debug)]
 struct Waiting {
     tid: Tid,
     prio: i32,
@@ -66,7 +67,7 @@ struct Waiting {
 }
 
 /// A thread on a CPU.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Running {
     since: Nanos,
     /// The idle task's is below all others.
@@ -75,8 +76,11 @@ struct Running {
 }
 
 /// The wake-ups of one CPU.
+#[derive(Debug)]
 pub(crate) struct Wakeups {
     cpu: Cpu,
+    /// How many sightings are kept.
+    room: usize,
     running: Option<Running>,
     /// What ran before it.
     before: Option<Running>,
@@ -95,6 +99,7 @@ impl Wakeups {
     pub(crate) fn new(cpu: Cpu) -> Wakeups {
         Wakeups {
             cpu,
+            room: SEEN,
             running: None,
             before: None,
             waiting: Vec::new(),
@@ -104,6 +109,16 @@ impl Wakeups {
             last: Nanos(0),
             in_gap: false,
         }
+    }
+
+    /// Keeps nothing to be put together with other CPUs: for what goes on without an end.
+    pub(crate) fn of_one_cpu(cpu: Cpu) -> Wakeups {
+        Wakeups { room: 0, ..Wakeups::new(cpu) }
+    }
+
+    /// The CPU.
+    pub(crate) fn cpu(&self) -> Cpu {
+        self.cpu
     }
 
     /// Notes that events were lost.
@@ -143,7 +158,7 @@ impl Wakeups {
 
     fn see(&mut self, at: Nanos, tid: Tid, what: What) {
         let Sightings { seen, unseen, .. } = &mut self.sightings;
-        if seen.len() < SEEN {
+        if seen.len() < self.room {
             seen.push(RemoteEvent { at, tid, what });
         } else {
             *unseen += 1;
