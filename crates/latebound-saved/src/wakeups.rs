@@ -209,6 +209,13 @@ impl Wakeups {
         if prev.prio < MAX_RT_PRIO {
             self.see(at, prev.tid, What::Left);
         }
+        // A thread may become more urgent while it runs, and no switch tells when: who waited may have waited for it.
+        if let Some(running) =
+            self.running.as_mut().filter(|running| prev.prio < running.prio && !running.is_idle)
+        {
+            running.prio = prev.prio;
+            self.waiting.retain(|waiting| waiting.prio < prev.prio);
+        }
         let is_idle = next.tid.0 == 0;
         let prio = if is_idle { i32::MAX } else { next.prio };
         if prio < MAX_RT_PRIO && self.woken.remove(&next.tid).is_none() {
@@ -352,6 +359,28 @@ mod tests {
             other.switched(Nanos(900), &task(11, 120), &task(FAIR.0, FAIR.1));
         };
         assert_eq!(latency(&two_cpus(1_000, 1, 51_000, early)), Some(50_000));
+    }
+
+    #[test]
+    fn a_thread_that_becomes_more_urgent_while_it_runs_is_waited_for() {
+        let worst = |leaves_with: i32| {
+            let mut cpu = Wakeups::new(Cpu(0));
+            cpu.switched(Nanos(100), &task(0, 120), &task(FAIR.0, FAIR.1));
+            cpu.woken(Nanos(1_000), &task(RT.0, RT.1));
+            cpu.queued(Nanos(1_001), &task(RT.0, RT.1), Cpu(0));
+            cpu.switched(Nanos(5_000), &task(FAIR.0, leaves_with), &task(RT.0, RT.1));
+            cpu.worst().map(|worst| worst.latency.0)
+        };
+        assert_eq!([worst(FAIR.1), worst(RT.1 + 1)], [Some(4_000), Some(4_000)]);
+        assert_eq!([worst(RT.1), worst(RT.1 - 1)], [None, None]);
+        // The same of a thread that another CPU woke: what ran before the last switch, ran as the more urgent one.
+        let more_urgent = |leaves_with: i32| {
+            move |other: &mut Wakeups| {
+                other.switched(Nanos(2_000), &task(FAIR.0, leaves_with), &task(11, 120))
+            }
+        };
+        assert_eq!(latency(&two_cpus(1_000, 1, 3_000, more_urgent(FAIR.1))), Some(2_000));
+        assert_eq!(latency(&two_cpus(1_000, 1, 3_000, more_urgent(1))), None);
     }
 
     #[test]
