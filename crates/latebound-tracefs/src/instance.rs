@@ -3,10 +3,11 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use latebound_model::{Cpu, Tid};
+use latebound_model::{Cpu, CpuSet, Tid};
 use latebound_trace::{CpuStats, Decoder, Formats, PageLayout, PrintkStrings};
 
 use crate::error::TracefsError;
@@ -25,9 +26,20 @@ pub struct InstanceOptions {
     pub events: Vec<(String, String)>,
     /// The buffer of each CPU in bytes. `None`: 4 MiB, and less where all buffers together would have more than 256 MiB.
     pub buffer_bytes: Option<u64>,
+    /// The CPUs that are recorded; all where it is `None`. The buffers of others stay as small as the kernel makes them.
+    pub cpus: Option<CpuSet>,
 }
 
-/// The systems of events that a thread makes by what it does.
+impl InstanceOptions {
+    /// The size of the buffer of each of so many CPUs, where `usual` bytes are enough for one and all of them together are to take no more
+    /// than `most`.
+    pub fn usual_buffer(cpus: usize, usual: u64, most: u64) -> u64 {
+        usual.min(most.min(ALL_BUFFERS) / cpus.max(1) as u64).max(LEAST)
+    }
+}
+
+/// The systems of events that a thread makes by what it does, and that are left out of its own. None of them shows blocking, which the
+/// tool makes too: a bound counts every event of every thread.
 const OWN_DOING: [&str; 3] = ["raw_syscalls", "exceptions", "lock"];
 
 /// One CPU's buffer.
@@ -57,6 +69,45 @@ pub enum Page {
     Read(Vec<u8>),
     /// Nothing is there now; the room comes back.
     Nothing(Vec<u8>),
+}
+
+/// As many pages are handed over at once: a pipe has room for so many.
+const PAGES_AT_ONCE: usize = 16;
+
+/// Where the kernel puts pages that it has filled.
+#[derive(Debug)]
+pub struct FullPages {
+    out: io::PipeReader,
+    into: io::PipeWriter,
+    /// What is in it.
+    bytes: usize,
+}
+
+impl FullPages {
+    /// Whether nothing is left in it: what is belongs to the CPU that was read last.
+    pub fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+}
+
+/// Moves so many bytes at most, and none where there are none now.
+fn splice(from: &File, into: &io::PipeWriter, bytes: usize) -> io::Result<usize> {
+    loop {
+        let none = std::ptr::null_mut();
+        // SAFETY: both descriptors are open as long as their owners are borrowed, and no offsets are given.
+        let moved = unsafe {
+            libc::splice(from.as_raw_fd(), none, into.as_raw_fd(), none, bytes, libc::SPLICE_F_NONBLOCK)
+        };
+        if let Ok(moved) = usize::try_from(moved) {
+            return Ok(moved);
+        }
+        let error = io::Error::last_os_error();
+        match error.kind() {
+            io::ErrorKind::WouldBlock => return Ok(0),
+            io::ErrorKind::Interrupted => {}
+            _ => return Err(error),
+        }
+    }
 }
 
 impl Instance {
@@ -113,10 +164,20 @@ impl Instance {
                 other => other?,
             }
         }
-        let cpus = instance.pipes.len().max(1) as u64;
-        let bytes = options.buffer_bytes.unwrap_or_else(|| USUAL.min(ALL_BUFFERS / cpus).max(LEAST));
+        let count = options.cpus.as_ref().map_or(instance.pipes.len(), CpuSet::len);
+        let usual = || InstanceOptions::usual_buffer(count, USUAL, ALL_BUFFERS);
+        let bytes = options.buffer_bytes.unwrap_or_else(usual);
         instance.buffer_bytes = bytes;
-        instance.write("buffer_size_kb", &bytes.div_ceil(1024).max(1).to_string())?;
+        let kib = bytes.div_ceil(1024).max(1).to_string();
+        match &options.cpus {
+            Some(cpus) => {
+                instance.write("tracing_cpumask", &mask(cpus))?;
+                for cpu in cpus.iter() {
+                    instance.write(&format!("per_cpu/cpu{cpu}/buffer_size_kb"), &kib)?;
+                }
+            }
+            None => instance.write("buffer_size_kb", &kib)?,
+        }
         let header = instance.text("events/header_page")?;
         let format = |why| TracefsError::Format { path: instance.folder.join("events/header_page"), why };
         instance.layout = PageLayout::parse(&header).map_err(format)?;
@@ -276,6 +337,38 @@ impl Instance {
         }
     }
 
+    /// Gets ready for [`Instance::read_full`].
+    pub fn full_pages(&self) -> Result<FullPages, TracefsError> {
+        let (out, into) =
+            io::pipe().map_err(|source| TracefsError::of("make a pipe for", self.folder.clone(), source))?;
+        Ok(FullPages { out, into, bytes: 0 })
+    }
+
+    /// The same as [`Instance::read`], but for the page that the kernel still writes. The kernel hands such pages over as they are;
+    /// one that it writes it copies event by event with interrupts off, for a time that nobody else would take.
+    pub fn read_full(
+        &self,
+        full: &mut FullPages,
+        place: usize,
+        mut room: Vec<u8>,
+    ) -> Result<Page, TracefsError> {
+        let Some(pipe) = self.pipes.get(place) else { return Ok(Page::Nothing(room)) };
+        let failed = |source| {
+            let path = self.folder.join(format!("per_cpu/cpu{}/trace_pipe_raw", pipe.cpu));
+            TracefsError::of("read", path, source)
+        };
+        if full.bytes < self.page_size {
+            full.bytes += splice(&pipe.file, &full.into, PAGES_AT_ONCE * self.page_size).map_err(failed)?;
+        }
+        if full.bytes < self.page_size {
+            return Ok(Page::Nothing(room));
+        }
+        room.resize(self.page_size, 0);
+        full.out.read_exact(&mut room).map_err(failed)?;
+        full.bytes -= self.page_size;
+        Ok(Page::Read(room))
+    }
+
     /// What the kernel counted for a CPU.
     pub fn stats(&self, place: usize) -> Result<CpuStats, TracefsError> {
         let cpu = self.pipes.get(place).map_or(Cpu(0), |pipe| pipe.cpu);
@@ -327,6 +420,18 @@ fn whole(path: &Path) -> io::Result<String> {
 /// More than any text of one event or CPU.
 const TEXT: usize = 64 << 10;
 
+/// A set of CPUs as the kernel reads it: words of 32 bits in hexadecimal digits with commas, the highest first (bitmap_parse_user(),
+/// lib/bitmap-str.c, 6.18).
+fn mask(cpus: &CpuSet) -> String {
+    let mut words = Vec::new();
+    for cpu in cpus.iter() {
+        let (word, bit) = (cpu.0 as usize / 32, cpu.0 % 32);
+        words.resize(words.len().max(word + 1), 0u32);
+        words[word] |= 1 << bit;
+    }
+    words.iter().rev().map(|word| format!("{word:08x}")).collect::<Vec<_>>().join(",")
+}
+
 /// 32 hexadecimal digits that nobody can guess.
 fn random() -> Result<String, TracefsError> {
     let mut bytes = [0u8; 16];
@@ -341,4 +446,31 @@ fn random() -> Result<String, TracefsError> {
         });
     }
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_of_cpus_is_written_in_words_the_highest_first() {
+        let of = |cpus: &[u32]| mask(&CpuSet::new(cpus.iter().copied().map(Cpu)));
+        assert_eq!(of(&[0, 1, 5]), "00000023");
+        assert_eq!(of(&[31, 64, 65]), "00000003,00000000,80000000");
+    }
+
+    #[test]
+    fn buffers_of_many_cpus_are_smaller_and_never_too_small() {
+        let of = |cpus| InstanceOptions::usual_buffer(cpus, 32 << 20, 128 << 20);
+        assert_eq!([of(0), of(4), of(8), of(1 << 20)], [32 << 20, 32 << 20, 16 << 20, LEAST]);
+        assert_eq!(InstanceOptions::usual_buffer(1, u64::MAX, u64::MAX), ALL_BUFFERS);
+    }
+
+    /// A section with preemption off that a filter took one end of would be a broken rule, and one without both would be no section.
+    #[test]
+    fn no_event_that_shows_blocking_is_left_out() {
+        for system in ["preemptirq", "irq_vectors", "ipi", "irq", "nmi", "sched"] {
+            assert!(!OWN_DOING.contains(&system), "{system}");
+        }
+    }
 }

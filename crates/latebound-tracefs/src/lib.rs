@@ -11,6 +11,6 @@ mod names;
 mod place;
 
 pub use error::TracefsError;
-pub use instance::{Instance, InstanceOptions, Page};
+pub use instance::{FullPages, Instance, InstanceOptions, Page};
 pub use names::{KernelNames, Thread, ThreadFlags, clock_offsets, thread, threads};
 pub use place::{Tracefs, remove_stale};

@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What follows the CPUs for a live `bound`: the thread model in the kernel, by BPF programs or by the kernel module, or an
-//! estimate from what every kernel shows.
+//! What follows the CPUs for a live `bound`: the thread model in the kernel, by BPF programs or by the kernel module; the thread model on
+//! the events of the kernel's trace buffers; or an estimate from what every kernel shows.
 //!
 //! Owns which of them is taken, and what is said where none can be had.
 
 mod estimate;
 mod model;
 mod trace;
+mod trace_model;
 
 use std::collections::BTreeMap;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Context, Result, anyhow};
 use latebound_model::{Bound, Cpu, CpuSet, Loss, MeasuredWakeup, Nanos, ViewKind, WorkloadCurve};
 use latebound_probe::{BoundModule, BoundProbe, KernelBtf};
 use latebound_report::sentence;
+use latebound_trace::Symbols;
 
 use crate::cli::FollowBy;
 
@@ -24,6 +26,10 @@ pub(crate) struct Target {
     pub(crate) release: String,
     pub(crate) preempt_rt: bool,
     pub(crate) view: ViewKind,
+    /// The trace buffer of each CPU, where one was asked for.
+    pub(crate) buffer_bytes: Option<u64>,
+    /// Of the machine, where that is known.
+    pub(crate) memory_bytes: Option<u64>,
 }
 
 /// The worst wake-up that was measured beside, by CPU.
@@ -54,19 +60,47 @@ pub(crate) trait Follow {
     fn by(&self) -> &'static str;
 }
 
+/// A way to follow CPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Programs,
+    Module,
+    /// The thread model on the events of the trace buffers.
+    TraceModel,
+    Estimate,
+    /// An estimate from the events of the trace buffers.
+    Trace,
+}
+
+impl Way {
+    const fn name(self) -> &'static str {
+        match self {
+            Way::Programs => FollowBy::Bpf.name(),
+            Way::Module => FollowBy::Module.name(),
+            Way::TraceModel => "the thread model on events of tracefs",
+            Way::Estimate => FollowBy::Estimate.name(),
+            Way::Trace => FollowBy::Tracefs.name(),
+        }
+    }
+}
+
 /// Starts what was asked for, or the first that can be had: the better one first.
 pub(crate) fn start(by: Option<FollowBy>, target: &Target) -> Result<Box<dyn Follow>> {
     let ways = match by {
-        Some(by) => vec![by],
+        Some(FollowBy::Bpf) => vec![Way::Programs],
+        Some(FollowBy::Module) => vec![Way::Module],
+        Some(FollowBy::Estimate) => vec![Way::Estimate],
+        Some(FollowBy::Tracefs) => vec![Way::TraceModel, Way::Trace],
         None => ways(),
     };
     let mut failed = Vec::new();
     for &way in &ways {
         let started = match way {
-            FollowBy::Bpf => model::by_programs(target),
-            FollowBy::Module => model::by_module(target, &failed),
-            FollowBy::Estimate => estimate::start(target, &failed),
-            FollowBy::Tracefs => trace::start(target, &failed),
+            Way::Programs => model::by_programs(target),
+            Way::Module => model::by_module(target, &failed),
+            Way::TraceModel => trace_model::start(target, &failed),
+            Way::Estimate => estimate::start(target, &failed),
+            Way::Trace => trace::start(target, &failed),
         };
         match started {
             Ok(follower) => return Ok(follower),
@@ -78,10 +112,19 @@ pub(crate) fn start(by: Option<FollowBy>, target: &Target) -> Result<Box<dyn Fol
     Err(anyhow!("cannot follow this kernel; {}; {remedy}", failed.join("; ")))
 }
 
-/// In this order. The module is no help where the kernel lacks the events themselves.
-fn ways() -> Vec<FollowBy> {
+/// In this order. The module is no help where the kernel lacks the events themselves, nor are the trace buffers.
+fn ways() -> Vec<Way> {
     let lacks_events = KernelBtf::load().is_ok_and(|kernel| !BoundProbe::lacking(kernel).is_empty());
-    let mut ways = vec![FollowBy::Bpf, FollowBy::Module, FollowBy::Estimate, FollowBy::Tracefs];
-    ways.retain(|&way| way != FollowBy::Module || BoundModule::is_there() || !lacks_events);
+    let mut ways = vec![Way::Programs, Way::Module, Way::TraceModel, Way::Estimate, Way::Trace];
+    ways.retain(|&way| match way {
+        Way::Module => BoundModule::is_there() || !lacks_events,
+        Way::TraceModel => trace_model::can_be_had(),
+        _ => true,
+    });
     ways
+}
+
+/// The functions of the running kernel.
+fn kernel_symbols() -> Result<Symbols> {
+    Ok(Symbols::parse(std::fs::read("/proc/kallsyms").context("cannot read /proc/kallsyms")?))
 }

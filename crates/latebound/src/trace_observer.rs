@@ -228,7 +228,7 @@ impl TraceObserver {
         if !names.has_functions() {
             missing.push(functions_without_names());
         }
-        let options = InstanceOptions { events: plan.events.into_iter().collect(), buffer_bytes };
+        let options = InstanceOptions { events: plan.events.into_iter().collect(), buffer_bytes, cpus: None };
         let instance = Instance::make(&tracefs, &options)?;
         let mut activations = Activations::new(Box::new(|tid| {
             let thread = thread(tid)?;

@@ -5,6 +5,7 @@
 //! Owns when the buffers are read, when the instance goes, and what is said of events that were lost. Never says what an event means.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -14,9 +15,10 @@ use anyhow::{Context, Result};
 use latebound_model::{Cpu, Loss, LossKind, Missing, MissingKind, Nanos, Tid};
 use latebound_saved::PageTally;
 use latebound_syscall::sched;
+use latebound_system::undo::{Schedule, set_own_schedule};
 use latebound_system::{Root, threads_of_process};
 use latebound_trace::{CpuStats, Item, LivePages, Tally};
-use latebound_tracefs::{Instance, Page, TracefsError};
+use latebound_tracefs::{FullPages, Instance, Page, TracefsError};
 
 use crate::output::Output;
 use crate::privileges::{self, Needs, Work};
@@ -24,6 +26,8 @@ use crate::session::monotonic;
 
 /// How often the buffers are read. A CPU that writes 10 MB a second has filled a quarter of its 4 MiB by then.
 const EVERY: Duration = Duration::from_millis(100);
+/// Of a thread that reads before ordinary threads run.
+const NICE: i32 = -20;
 /// How often the kernel is asked what it lost, and the clocks of timers are read.
 const COUNT_EVERY: Duration = Duration::from_secs(1);
 /// So long after its time an event is in its buffer, unless the CPU is taken away from the kernel.
@@ -31,12 +35,19 @@ const SETTLED: Nanos = Nanos::from_millis(20);
 
 /// Makes something of what the pages hold.
 pub(crate) trait Reading: Send + 'static {
-    /// Takes what comes next, by time over all CPUs.
+    /// Whether events come by time over all CPUs; otherwise those of each CPU in their order, as soon as they are read.
+    const BY_TIME: bool = true;
+    /// Whether it is read before ordinary threads run: for events that come faster than the share of one thread among others lets it read.
+    const FIRST: bool = false;
+
+    /// Takes what comes next.
     fn take(&mut self, item: &Item<'_>);
     /// The tool's own threads, whose share of the events is counted.
     fn set_own(&mut self, own: BTreeSet<Tid>);
     /// Called before each time that the buffers are read; once a second `counts` is true.
     fn look(&mut self, counts: bool);
+    /// Called when nothing more comes.
+    fn finish(&mut self) {}
     /// What was read.
     fn tally(&self) -> PageTally;
 }
@@ -51,6 +62,8 @@ struct State<R> {
     is_whole: bool,
     /// Why reading ended before it was to.
     failed: Option<TracefsError>,
+    /// Why it takes its turn among ordinary threads, though it is to go first.
+    takes_turns: Option<io::Error>,
 }
 
 /// What both threads have.
@@ -76,10 +89,14 @@ impl<R: Reading> TraceReader<R> {
     /// Begins to read an instance that records, for this work, whose privileges the thread that reads keeps at most.
     pub(crate) fn start(instance: Instance, reading: R, work: Work) -> Result<TraceReader<R>> {
         let pages = LivePages::new(instance.layout(), cfg!(target_endian = "big"), instance.cpus());
-        let state = State { reading, pages, counts: Vec::new(), is_whole: false, failed: None };
+        let state =
+            State { reading, pages, counts: Vec::new(), is_whole: false, failed: None, takes_turns: None };
         let shared = Arc::new(Shared { state: Mutex::new(state), ends: AtomicBool::new(false) });
         let reads = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("trace-reader".to_owned()).spawn(move || {
+            if R::FIRST {
+                reads.state().takes_turns = set_own_schedule(Schedule::other(NICE)).err();
+            }
             // The main thread says where that fails.
             let _ = privileges::keep(work, Needs::default());
             reads.run(instance)
@@ -116,31 +133,49 @@ impl<R: Reading> TraceReader<R> {
         losses
     }
 
-    /// What is to be said where reading failed, and of the share of events that the tool itself made.
-    pub(crate) fn missing(&self) -> Vec<Missing> {
+    /// What is to be said where reading failed.
+    pub(crate) fn failed(&self) -> Option<Missing> {
         let state = self.shared.state();
-        let failed = state.failed.as_ref().map(|error| {
+        state.failed.as_ref().map(|error| {
             Missing::new(
                 MissingKind::Events,
                 "the rest of the trace",
                 format!("reading it failed: {error}"),
                 "do the same again",
             )
-        });
-        let tally = state.reading.tally();
-        let own = (tally.own > 0).then(|| {
+        })
+    }
+
+    /// What is to be said where the thread that reads cannot go before ordinary ones.
+    pub(crate) fn takes_turns(&self) -> Option<String> {
+        let state = self.shared.state();
+        let error = state.takes_turns.as_ref()?;
+        Some(format!("events may be lost beside other tasks: no nice value of {NICE} ({error})"))
+    }
+
+    /// The share of events that the tool itself made, in a sentence.
+    pub(crate) fn own_share(&self) -> Option<String> {
+        let tally = self.shared.state().reading.tally();
+        (tally.own > 0).then(|| {
             let percent = 100.0 * tally.own as f64 / tally.events as f64;
+            format!(
+                "{} of {} events ({percent:.1} %) came while threads of latebound ran, which read the trace",
+                tally.own, tally.events
+            )
+        })
+    }
+
+    /// What is to be said where reading failed, and of the share of events that the tool itself made.
+    pub(crate) fn missing(&self) -> Vec<Missing> {
+        let own = self.own_share().map(|share| {
             Missing::new(
                 MissingKind::Condition,
                 "events without the tool's own",
-                format!(
-                    "{} of {} events ({percent:.1} %) came while threads of latebound ran, which read the trace",
-                    tally.own, tally.events
-                ),
+                share,
                 "take the events by BPF, where nobody reads them all",
             )
         });
-        failed.into_iter().chain(own).collect()
+        self.failed().into_iter().chain(own).collect()
     }
 }
 
@@ -177,10 +212,15 @@ impl<R: Reading> Shared<R> {
             own_id().map(|own| threads_of_process(&Root::live(), own)).into_iter().flatten().collect();
         let left_out = instance.leave_out(own.iter().copied());
         self.state().reading.set_own(own);
-        if let Err(error) = left_out {
-            self.state().failed = Some(error);
-            return instance.remove();
-        }
+        // Where reading makes events, there is always something in the page that the kernel writes.
+        let full = left_out.and_then(|()| (!R::BY_TIME).then(|| instance.full_pages()).transpose());
+        let mut full = match full {
+            Ok(full) => full,
+            Err(error) => {
+                self.state().failed = Some(error);
+                return instance.remove();
+            }
+        };
         let mut counted: Option<Instant> = None;
         while !self.ends.load(Ordering::Relaxed) {
             let began = Instant::now();
@@ -189,7 +229,7 @@ impl<R: Reading> Shared<R> {
                 counted = Some(began);
                 stay_with_the_main_thread();
             }
-            let fullest = match self.round(&instance, is_due) {
+            let fullest = match self.round(&instance, full.as_mut(), is_due) {
                 Ok(fullest) => fullest,
                 Err(error) => {
                     self.state().failed = Some(error);
@@ -198,28 +238,45 @@ impl<R: Reading> Shared<R> {
             };
             std::thread::park_timeout(pause(fullest, instance.pages()).saturating_sub(began.elapsed()));
         }
-        if let Err(error) = instance.stop().and_then(|()| self.round(&instance, true)) {
+        if let Err(error) = instance.stop().and_then(|()| self.round(&instance, None, true)) {
             self.state().failed = Some(error);
         } else {
             let State { reading, pages, is_whole, .. } = &mut *self.state();
             pages.finish(&mut |item| reading.take(&item));
+            reading.finish();
             *is_whole = true;
         }
         instance.remove()
     }
 
-    /// Reads what every CPU has now, and pairs what no CPU can have anything before. Gives the pages of the CPU that had most.
-    fn round(&self, instance: &Instance, counts: bool) -> Result<usize, TracefsError> {
+    /// Reads what every CPU has now, and pairs what no CPU can have anything before. Gives the pages of the CPU that had most. `full` is where
+    /// filled pages alone are to be read.
+    fn round(
+        &self,
+        instance: &Instance,
+        mut full: Option<&mut FullPages>,
+        counts: bool,
+    ) -> Result<usize, TracefsError> {
         let (began, mut fullest) = (monotonic(), 0);
         for place in 0..instance.cpus().count() {
             // What is there now, and no more: a CPU that fills pages as fast as they are read holds nobody up.
-            for read in 1..=instance.pages() {
-                let room = self.state().pages.spare();
-                match instance.read(place, room)? {
-                    Page::Read(page) => self.state().pages.push(place, page),
-                    Page::Nothing(_) => break,
+            for read in 1.. {
+                if read > instance.pages() && full.as_ref().is_none_or(|full| full.is_empty()) {
+                    break;
                 }
+                let room = self.state().pages.spare();
+                let page = match full.as_deref_mut() {
+                    Some(full) => instance.read_full(full, place, room)?,
+                    None => instance.read(place, room)?,
+                };
+                let Page::Read(page) = page else { break };
                 fullest = fullest.max(read);
+                let State { reading, pages, .. } = &mut *self.state();
+                pages.push(place, page);
+                // While the page is in the processor's cache.
+                if !R::BY_TIME {
+                    pages.drain_each(&mut |item| reading.take(&item));
+                }
             }
         }
         let stats = match counts {
@@ -233,8 +290,10 @@ impl<R: Reading> Shared<R> {
             *counted = stats;
         }
         reading.look(counts);
-        // An event whose time was taken is written a moment later; an interrupt may make that long.
-        pages.drain(began.0.saturating_sub(SETTLED.0), &mut |item| reading.take(&item));
+        if R::BY_TIME {
+            // An event whose time was taken is written a moment later; an interrupt may make that long.
+            pages.drain(began.0.saturating_sub(SETTLED.0), &mut |item| reading.take(&item));
+        }
         Ok(fullest)
     }
 }

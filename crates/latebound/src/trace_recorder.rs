@@ -301,8 +301,10 @@ impl TraceRecorder {
             }
             (None, Watch::Group { .. }) => bail!("a control group is watched by its folder"),
         };
-        let instance =
-            Instance::make(&tracefs, &InstanceOptions { events, buffer_bytes: options.buffer_bytes })?;
+        let instance = Instance::make(
+            &tracefs,
+            &InstanceOptions { events, buffer_bytes: options.buffer_bytes, cpus: None },
+        )?;
         let cpus: Vec<Cpu> = instance.cpus().collect();
         let held = options.memory_per_cpu.saturating_mul(cpus.len() as u64) / EVENT_BYTES;
         let held = usize::try_from(held).unwrap_or(usize::MAX);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `observe` and `explain` by the kernel's own trace buffers: the same names and counts as by BPF, every lost event counted, and no instance left.
+//! `observe`, `explain` and `bound` by the kernel's own trace buffers: the same names and counts as by BPF, every lost event counted, and no instance left.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on ends")]
 
 use std::collections::BTreeSet;
@@ -418,6 +418,7 @@ fn live_explain_without_type_information_takes_the_next_rung() {
         "no trace buffer shows where --begin is reached",
     );
     refused("explain --rt --trace-buffer 1MiB --duration 1s", "type --source tracefs");
+    refused("bound --trace-buffer 1MiB --duration 1s", "type --by tracefs");
 }
 
 #[test]
@@ -428,7 +429,14 @@ fn live_bound_by_tracefs_is_an_estimate_and_leaves_no_instance() {
     };
     let arguments = "bound --by tracefs --duration 2s --format json --load timer";
     let chosen = bound(latebound().args(arguments.split(' ')).output().unwrap());
+    // Where the kernel shows blocking, the model is followed; what it gives there is tested in the lab.
+    if Path::new("/sys/kernel/tracing/events/preemptirq/preempt_disable").exists() {
+        assert_eq!(chosen["evidence"].as_str(), Some("bound"));
+        return;
+    }
     assert_eq!((chosen["verdict"].as_str(), chosen["evidence"].as_str()), (Some("estimate"), Some("events")));
+    let reasons = chosen["reasons"].to_string();
+    assert!(reasons.contains("this kernel has no event preemptirq:preempt_disable"), "{reasons}");
     for cpu in chosen["cpus"].as_array().unwrap() {
         let value = |name: &str| cpu["views"][name]["latency_ns"].as_u64();
         assert!(value("none").is_some() && value("replay") >= value("none"), "{cpu}");

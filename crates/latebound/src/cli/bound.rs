@@ -7,10 +7,10 @@ use clap::{Args, ValueEnum};
 use latebound_analysis::bound::ViewKind;
 use latebound_model::{CpuSet, Nanos};
 
-use super::{EXIT_STATUS, LoadChoice, RecordArgs};
+use super::{EXIT_STATUS, LoadChoice, RecordArgs, serve};
 
 /// The options of a live observation. clap asks for no FILE beside one of these, with which a FILE conflicts.
-const LIVE: [&str; 6] = ["duration", "cpus", "by", "no_measure", "load", "command"];
+const LIVE: [&str; 7] = ["duration", "cpus", "by", "trace_buffer", "no_measure", "load", "command"];
 
 /// Bound how late threads can get, on this system or from a saved trace
 ///
@@ -81,6 +81,11 @@ pub(crate) struct BoundArgs {
     #[arg(long, value_enum, value_name = "NAME", conflicts_with = "files", help_heading = "Live")]
     pub(crate) by: Option<FollowBy>,
 
+    /// The trace buffer of each CPU, with --by tracefs (KiB, MiB): a larger one loses less [default: 32MiB for a bound,
+    /// and all CPUs together at most 256MiB and an eighth of the memory; 4MiB for an estimate].
+    #[arg(long, value_name = "BYTES", value_parser = serve::bytes, conflicts_with = "files", help_heading = "Live")]
+    pub(crate) trace_buffer: Option<u64>,
+
     /// Do not measure wake-ups at the same time (one thread on each CPU, fifo 95, every millisecond). Otherwise the
     /// bound is compared with them.
     #[arg(long, conflicts_with = "files", help_heading = "Live")]
@@ -102,7 +107,8 @@ pub(crate) enum FollowBy {
     Module,
     /// Scheduler and interrupt events alone, by BPF, which every kernel has: never a bound.
     Estimate,
-    /// The same events from the kernel's trace buffers, where BPF cannot be had: never a bound.
+    /// The kernel's trace buffers, read by latebound: the thread model where the kernel has the events preemptirq, otherwise
+    /// the events of `estimate`.
     Tracefs,
 }
 

@@ -11,7 +11,7 @@ use latebound_model::{Bound, Loss, LossKind, Nanos, WorkloadCurve, kernel_versio
 use latebound_probe::{BoundModule, BoundProbe, BoundTracer, vector_name};
 use latebound_trace::Symbols;
 
-use super::{Follow, Target, Worst, Written};
+use super::{Follow, Target, Worst, Written, kernel_symbols};
 use crate::cli::FollowBy;
 use crate::session::monotonic;
 
@@ -48,7 +48,7 @@ pub(super) fn by_module(target: &Target, instead_of: &[String]) -> Result<Box<dy
 }
 
 fn callers() -> Result<(Symbols, CallerClasses)> {
-    let symbols = Symbols::parse(std::fs::read("/proc/kallsyms").context("cannot read /proc/kallsyms")?);
+    let symbols = kernel_symbols()?;
     let callers = CallerClasses::from_ranges(|beginnings, wanted| symbols.ranges(beginnings, wanted))
         .context("cannot tell the kernel's functions apart")?;
     Ok((symbols, callers))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An observed estimate where BPF cannot be had: the scheduler's and the interrupts' events from the kernel's own trace buffers.
+//! An observed estimate where neither BPF nor the events that show blocking can be had: the scheduler's and the interrupts' events from the kernel's own trace buffers.
 
 use std::collections::BTreeSet;
 
@@ -68,7 +68,8 @@ pub(super) fn start(target: &Target, instead_of: &[String]) -> Result<Box<dyn Fo
             anyhow::bail!("this kernel has no event {system}:{name}");
         }
     }
-    let instance = Instance::make(&tracefs, &InstanceOptions { events, buffer_bytes: None })?;
+    let instance =
+        Instance::make(&tracefs, &InstanceOptions { events, buffer_bytes: target.buffer_bytes, cpus: None })?;
     let estimating = Estimating {
         // No event here has a function in it.
         events: LiveEvents::new(instance.decoder().clone(), Symbols::parse(Vec::new())),

@@ -17,7 +17,7 @@ use latebound_system::{Facts, Root};
 
 use crate::outcome::Outcome;
 
-use crate::cli::BoundArgs;
+use crate::cli::{BoundArgs, FollowBy};
 use crate::follow::{self, Follow, Target, Worst};
 use crate::live_bound::{self, Reading};
 use crate::load_runner::{self, Loads};
@@ -77,6 +77,9 @@ pub(crate) fn run(args: &BoundArgs, output: &Output) -> Result<Outcome> {
     if args.duration == Some(Nanos::ZERO) {
         bail!("--duration 0 observes nothing; give a time such as 1h");
     }
+    if args.trace_buffer.is_some() && args.by != Some(FollowBy::Tracefs) {
+        bail!("--trace-buffer is for the trace buffers; type --by tracefs as well, or leave it out");
+    }
     let loads = Loads::parse(&args.load)?;
     let stop = Stop::on_signals()?;
     let doctor = latebound_system::doctor(&Root::live(), &Facts::live());
@@ -90,6 +93,8 @@ pub(crate) fn run(args: &BoundArgs, output: &Output) -> Result<Outcome> {
         release: doctor.system.kernel_release.clone().unwrap_or_default(),
         preempt_rt: doctor.system.preemption == Some(PreemptionModel::Rt),
         view: ViewKind::from(args.view),
+        buffer_bytes: args.trace_buffer,
+        memory_bytes: doctor.system.memory_bytes,
     };
     let mut run = session::new_run(RunVerb::Bound, doctor, args.duration);
     let mut record = RunWriter::begin(&args.record, None, &run)?;
