@@ -266,6 +266,103 @@ fn live_lab_module_and_bpf_bounds_agree_and_what_perf_omits_is_noticed() {
     assert!(cpu.views.sliding_window.latency.is_none_or(|latency| latency > cpu.interference_free));
 }
 
+/// The trace buffers alone: a bound as by BPF at the same time, with nothing lost, above what cyclictest sees; where events are lost none; and
+/// by itself where BPF cannot be had. In one machine, as booting one is what takes the time.
+#[test]
+fn live_lab_tracefs_gives_the_bound_that_bpf_gives_at_the_same_time() {
+    let script = format!(
+        r#"
+        TOOL=/run/latebound-under-test
+        INSTANCES=/sys/kernel/tracing/instances
+        cp {tool} $TOOL
+        # Pages of the programs that are not there yet come from the host, for which the guest's clock does not wait.
+        cyclictest -q -D 1 -t 1 -a 0 >/dev/null 2>&1
+        $TOOL bound --duration 1s --load fork --format json >/dev/null
+        $TOOL bound --no-measure --by bpf --duration 24s --format json >/run/bpf & bpf=$!
+        # Its programs are attached: loading them takes long where every event is traced, and so does all else beside a load.
+        until ls -l /proc/$bpf/fd | grep -q bpf_link; do sleep 0.1; done
+        $TOOL bound --no-measure --by tracefs --duration 10s --format json >/run/tracefs & trace=$!
+        while [ -z "$(ls $INSTANCES)" ]; do sleep 0.1; done
+        timeout 60 sh -c 'while :; do /bin/true; done' & load=$!
+        cyclictest -q -m -p90 -i 1009 -D 3 -t 1 -a 0 | sed -n 's/.*Max: *\([0-9]*\).*/cyclictest \1/p'
+        grep '^read events' $INSTANCES/*/per_cpu/cpu0/stats
+        wait $trace || echo failed
+        wait $bpf || echo failed
+        $TOOL bound --no-measure --by tracefs --trace-buffer 16KiB --duration 2s --format json >/run/lossy
+        $TOOL bound --no-measure --by tracefs --format json >/run/cut & cut=$!
+        while [ -z "$(ls $INSTANCES)" ]; do sleep 0.1; done
+        sleep 1
+        kill -INT $cut
+        wait $cut || echo failed
+        mount -t tmpfs none /sys/kernel/btf
+        $TOOL bound --duration 2s --format json >/run/fallen
+        kill $load 2>/dev/null
+        echo left $(ls $INSTANCES | wc -l)
+        for by in tracefs bpf lossy cut fallen; do echo -n "$by "; tr -d '
+' </run/$by; echo; done"#,
+        tool = env!("CARGO_BIN_EXE_latebound"),
+    );
+    let (text, errors) = exec_in_the_lab("traced:6.12-rt", &[], &script);
+    let bounds = bounds(&text);
+    let word = |word: &str| text.lines().find_map(|line| line.strip_prefix(word)?.trim().parse::<u64>().ok());
+    for who in ["tracefs", "bpf", "cut", "fallen"] {
+        let (bound, cpu) = of(&bounds, who);
+        let verdict = (bound.verdict, bound.evidence);
+        assert_eq!(verdict, (Verdict::Bound, Evidence::Bound), "{who}: {:?}\n{errors}", bound.reasons);
+        assert_eq!(cpu.windows.len(), 4, "{who}: {:?}", cpu.windows);
+        assert!(
+            cpu.windows
+                .iter()
+                .all(|w| !w.begin.caller.starts_with("0x") && !w.finish.caller.starts_with("0x")),
+            "{who}: {:?}",
+            cpu.windows
+        );
+        assert!(cpu.windows.iter().all(|w| !w.begin.comm.is_empty()), "{who}: {:?}", cpu.windows);
+        eprintln!(
+            "{who}: {:?}, POID {} DST {} PAIE {} PSD {}, {} timers, {:?}",
+            cpu.views.sliding_window.latency,
+            cpu.poid,
+            cpu.dst,
+            cpu.paie,
+            cpu.psd,
+            interrupts(cpu, "local_timer"),
+            bound.notes
+        );
+        // Sections of the tool's own threads are among those that count.
+        let own = bound.notes.iter().any(|note| note.ends_with("they count like all others"));
+        assert_eq!(own, who != "bpf", "{who}: {:?}", bound.notes);
+    }
+    let (trace, bpf) = (of(&bounds, "tracefs").1, of(&bounds, "bpf").1);
+    for (which, a, b) in
+        [("POID", trace.poid, bpf.poid), ("PSD", trace.psd, bpf.psd), ("DST", trace.dst, bpf.dst)]
+    {
+        assert!(a.0.max(b.0) < a.0.min(b.0) * 3, "{which}: tracefs {a}, BPF {b}");
+    }
+    let interval = |cpu: &CpuBound| (cpu.start.unwrap().0, cpu.start.unwrap().0 + cpu.elapsed.unwrap().0);
+    let (within, around) = (interval(trace), interval(bpf));
+    let both = within.1.min(around.1).saturating_sub(within.0.max(around.0));
+    assert!(2 * both > within.1 - within.0, "tracefs {within:?}, BPF {around:?}: not at the same time");
+    let (a, b) = (interrupts(trace, "local_timer"), interrupts(bpf, "local_timer"));
+    assert!(a > 1_000 && b > a / 2, "{a} timers by tracefs, {b} by BPF");
+    let latency = Nanos(word("cyclictest").expect("cyclictest measured") * 1_000);
+    let sliding = trace.views.sliding_window.latency.unwrap();
+    eprintln!("cyclictest {latency} of {sliding}, {:?} events", word("read events:"));
+    assert!(latency > Nanos(5_000) && latency <= sliding, "cyclictest saw {latency}, the bound is {sliding}");
+
+    let (lossy, cpu) = of(&bounds, "lossy");
+    assert_eq!((lossy.verdict, lossy.evidence), (Verdict::Estimate, Evidence::Bound));
+    for part in ["overwritten before they were read (trace, CPU 0)", "CPU 0: events were lost"] {
+        assert!(lossy.reasons.iter().any(|reason| reason.contains(part)), "{part}: {:?}", lossy.reasons);
+    }
+    // Stretches between the gaps are followed, and half a pair is no broken rule.
+    assert!(lossy.violations.is_empty() && cpu.poid > Nanos::ZERO && cpu.psd > Nanos::ZERO, "{lossy:?}");
+
+    let notes = &of(&bounds, "fallen").0.notes;
+    assert!(notes.iter().any(|note| note.starts_with("not by bpf: ")), "{notes:?}");
+    assert!(of(&bounds, "fallen").1.measured.is_some());
+    assert_eq!(word("left"), Some(0), "{text}");
+}
+
 /// A stock kernel shows no preempt and irq events.
 #[test]
 fn live_lab_a_stock_kernel_gives_an_estimate_that_says_what_it_is_made_of() {
