@@ -211,7 +211,7 @@ _latebound() {
             return 0
             ;;
         latebound__subcmd__bound)
-            opts="-o -h -V --view --preempt-rt --kallsyms --instance --observations --max-latency --duration --cpus --by --no-measure --load --keep-arguments --output --force --format --color --help --version"
+            opts="-o -h -V --view --preempt-rt --kallsyms --instance --observations --max-latency --duration --cpus --by --trace-buffer --no-measure --load --keep-arguments --output --force --format --color --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -247,6 +247,10 @@ _latebound() {
                     ;;
                 --by)
                     COMPREPLY=($(compgen -W "bpf module estimate tracefs" -- "${cur}"))
+                    return 0
+                    ;;
+                --trace-buffer)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --load)

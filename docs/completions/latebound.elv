@@ -206,6 +206,7 @@ set edit:completion:arg-completer[latebound] = {|@words|
             cand --duration 'How long to observe this system [default: until q or Ctrl-C]'
             cand --cpus 'The CPUs to observe, such as 0-3,6 [default: all that this process may use]'
             cand --by 'The method of observation [default: the first of these that is available]'
+            cand --trace-buffer 'The trace buffer of each CPU, with --by tracefs (KiB, MiB): a larger one loses less [default: 32MiB for a bound, and all CPUs together at most 256MiB and an eighth of the memory; 4MiB for an estimate]'
             cand --load 'A load to run during the measurement: cpu, rt-hog, ipc, tcp, udp, sqlite, pgbench, timer, fork, io or memory, with options such as ipc:rate=20000,groups=1. May be given more than once'
             cand -o 'The folder of the Run [default: latebound-check-TIME.run for check; the other verbs write no Run]'
             cand --output 'The folder of the Run [default: latebound-check-TIME.run for check; the other verbs write no Run]'

@@ -236,7 +236,8 @@ complete -c latebound -n "__fish_latebound_using_subcommand bound" -l cpus -d 'T
 complete -c latebound -n "__fish_latebound_using_subcommand bound" -l by -d 'The method of observation [default: the first of these that is available]' -r -f -a "bpf\t'The thread model in BPF programs'
 module\t'The thread model in the kernel module latebound_bound, for kernels without BPF'
 estimate\t'Scheduler and interrupt events alone, by BPF, which every kernel has: never a bound'
-tracefs\t'The same events from the kernel\'s trace buffers, where BPF cannot be had: never a bound'"
+tracefs\t'The kernel\'s trace buffers, read by latebound: the thread model where the kernel has the events preemptirq, otherwise the events of `estimate`'"
+complete -c latebound -n "__fish_latebound_using_subcommand bound" -l trace-buffer -d 'The trace buffer of each CPU, with --by tracefs (KiB, MiB): a larger one loses less [default: 32MiB for a bound, and all CPUs together at most 256MiB and an eighth of the memory; 4MiB for an estimate]' -r
 complete -c latebound -n "__fish_latebound_using_subcommand bound" -l load -d 'A load to run during the measurement: cpu, rt-hog, ipc, tcp, udp, sqlite, pgbench, timer, fork, io or memory, with options such as ipc:rate=20000,groups=1. May be given more than once' -r
 complete -c latebound -n "__fish_latebound_using_subcommand bound" -s o -l output -d 'The folder of the Run [default: latebound-check-TIME.run for check; the other verbs write no Run]' -r -F
 complete -c latebound -n "__fish_latebound_using_subcommand bound" -l format -d 'The format of the results' -r -f -a "human\t''

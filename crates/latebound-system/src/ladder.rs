@@ -116,7 +116,7 @@ fn tracefs(survey: &Survey<'_>) -> RungLevel {
                 return level(
                     Rung::Tracefs,
                     Ok(format!(
-                        "check, observe, explain and an estimate of bound, by events that are read from {folder}, at a higher cost"
+                        "check, observe, explain and bound (an estimate without the events preemptirq), by events that are read from {folder}, at a higher cost"
                     )),
                 );
             }
