@@ -30,7 +30,7 @@ pub(crate) const WITHOUT_NMIS: Option<&str> = if cfg!(target_arch = "x86_64") {
 ///
 /// On arm64 that is a pseudo-NMI, which takes an option of the boot (arch/arm64/kernel/cpufeature.c, `early_enable_pseudo_nmi`, 5.15 to 6.18),
 /// or an event of the firmware, which takes its driver (drivers/firmware/arm_sdei.c). Elsewhere nothing says that it may not.
-pub(crate) fn nmis_may_come() -> bool {
+pub fn nmis_may_come() -> bool {
     if !IS_ARM64 {
         return true;
     }
@@ -44,8 +44,9 @@ pub(crate) fn nmis_may_come() -> bool {
 
 /// Whether a kernel's command line has pseudo-NMIs on; the last word counts. The words of kstrtobool() (lib/kstrtox.c).
 fn asks_for_pseudo_nmis(options: &str) -> bool {
-    let values = options.split_whitespace().filter_map(|word| word.strip_prefix("irqchip.gicv3_pseudo_nmi="));
-    values.last().is_some_and(|value| {
+    let mut values =
+        options.split_whitespace().rev().filter_map(|word| word.strip_prefix("irqchip.gicv3_pseudo_nmi="));
+    values.next().is_some_and(|value| {
         let value = value.to_ascii_lowercase();
         value.starts_with(['y', 't', '1']) || value.starts_with("on")
     })

@@ -25,7 +25,7 @@ mod responses;
 mod task;
 mod vector;
 
-pub use arch::vector_name;
+pub use arch::{nmis_may_come, vector_name};
 pub use bound::{BoundMemory, BoundModule, BoundProbe, BoundTracer};
 pub use defer::{
     Answered, DeferOverflow, DeferPart, DeferProbe, DeferReader, DeferShared, DeferSleeper, DeferTrigger,

@@ -7,8 +7,8 @@ use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 
 use latebound_abi::{
-    CallerClass, CallerClasses, InterruptSource, ModelWindow, Resched, SymbolsError, ThreadModelEvent,
-    ThreadModelEventKind,
+    CallerClass, CallerClasses, InterruptSource, ModelFeatures, ModelWindow, Resched, SymbolsError,
+    ThreadModelEvent, ThreadModelEventKind,
 };
 use latebound_analysis::bound::{CpuObserver, Interrupts, RecordedInterrupts, Source};
 use latebound_model::{BlockingWindow, Cpu, Nanos, Tid, Variable, WindowEdge};
@@ -55,6 +55,11 @@ impl<'t> Context<'t> {
 }
 
 impl Context<'_> {
+    /// No trace has the end of `__schedule()`: its trace points have no events.
+    pub(crate) fn features(&self) -> ModelFeatures {
+        ModelFeatures { has_sched_exit: false, calls_scheduler: self.classes.calls_scheduler() }
+    }
+
     #[inline]
     fn resched(&self, flags: Flags) -> Resched {
         match (self.has_flags, flags.need_resched()) {
@@ -85,13 +90,14 @@ struct Place {
     caller: TextOffset,
     parent: TextOffset,
     turn: Option<Turn>,
+    address: u64,
     class: CallerClass,
 }
 
 impl Places {
     pub(crate) fn new() -> Places {
         let (none, class) = (TextOffset(0), CallerClass::default());
-        Places(Box::new([Place { caller: none, parent: none, turn: None, class }; _]))
+        Places(Box::new([Place { caller: none, parent: none, turn: None, address: 0, class }; _]))
     }
 
     /// The address and the class of a caller.
@@ -104,14 +110,17 @@ impl Places {
         let at = mixed.wrapping_add(turn as u32).wrapping_mul(0x9e37_79b1) >> 22;
         let kept = &mut self.0[at as usize];
         if (kept.caller, kept.parent, kept.turn) != (caller, parent, Some(turn)) {
-            let class = match turn {
-                Turn::PreemptOff | Turn::PreemptOn => context.classes.preempt(address(caller)),
-                Turn::IrqsOff => context.classes.irq_off(address(caller), address(parent)),
-                Turn::IrqsOn => context.classes.irq_on(address(caller)),
+            let (at, by) = (address(caller), address(parent));
+            let (address, class) = match turn {
+                Turn::PreemptOff | Turn::PreemptOn => (at, context.classes.preempt(at)),
+                Turn::IrqsOff => {
+                    (context.classes.who_turns_irqs_off(at, by).0, context.classes.irq_off(at, by))
+                }
+                Turn::IrqsOn => (at, context.classes.irq_on(at)),
             };
-            *kept = Place { caller, parent, turn: Some(turn), class };
+            *kept = Place { caller, parent, turn: Some(turn), address, class };
         }
-        (address(caller), kept.class)
+        (kept.address, kept.class)
     }
 }
 
@@ -130,10 +139,10 @@ pub(crate) struct CpuReader<I = RecordedInterrupts> {
 }
 
 impl<I: Interrupts> CpuReader<I> {
-    /// Begins with nothing known; `wakeups` are those of the CPU.
-    pub(crate) fn new(wakeups: Wakeups) -> CpuReader<I> {
+    /// Begins with nothing known of a CPU on a kernel with these features; `wakeups` are those of the CPU.
+    pub(crate) fn new(features: ModelFeatures, wakeups: Wakeups) -> CpuReader<I> {
         CpuReader {
-            observer: CpuObserver::new(wakeups.cpu(), false),
+            observer: CpuObserver::new(wakeups.cpu(), features),
             seen: EventCounts::default(),
             named: BTreeSet::new(),
             names: HashMap::new(),

@@ -44,7 +44,7 @@ pub struct LiveModel {
 
 impl LiveModel {
     /// Follows these CPUs by records that `decoder` types, with the kernel's symbols. `nmis` says whether NMIs are recorded; `None`
-    /// where the kernel has no event of them.
+    /// where the kernel has no event of them and none may come.
     pub fn new(
         decoder: Decoder,
         symbols: Symbols,
@@ -53,8 +53,11 @@ impl LiveModel {
     ) -> Result<LiveModel, SymbolsError> {
         let vectors = decoder.vector_names().to_vec();
         let context = Context { nmis, ..Context::new(Cow::Owned(symbols), Cow::Owned(vectors), true)? };
-        let lane =
-            |cpu| Lane { reader: CpuReader::new(Wakeups::of_one_cpu(cpu)), windows: [const { None }; 4] };
+        let features = context.features();
+        let lane = |cpu| Lane {
+            reader: CpuReader::new(features, Wakeups::of_one_cpu(cpu)),
+            windows: [const { None }; 4],
+        };
         let mut of_cpu = Vec::new();
         for (place, cpu) in cpus.iter().enumerate() {
             let at = cpu.0 as usize;
@@ -182,7 +185,9 @@ impl LiveModel {
                     .to_owned(),
             ),
             Some(true) => bound.notes.push("NMIs were recorded, and there was none".to_owned()),
-            None => bound.notes.push("no event of this kernel tells of NMIs".to_owned()),
+            None => bound.notes.push(
+                "no event of this kernel tells of NMIs, and nothing is set up that sends one".to_owned(),
+            ),
         }
     }
 

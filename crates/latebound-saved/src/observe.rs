@@ -101,7 +101,8 @@ fn trace_dat<R: ReadAt + Sync>(
             ..Context::new(Cow::Borrowed(&symbols), Cow::Borrowed(decoder.vector_names()), true)?
         };
         let one = |(data, stream): (&CpuData, Option<CpuStream<'_, R>>)| {
-            let (mut cpu, mut places) = (CpuReader::new(Wakeups::new(data.cpu)), Places::new());
+            let (mut cpu, mut places) =
+                (CpuReader::new(context.features(), Wakeups::new(data.cpu)), Places::new());
             let mut stream = match stream {
                 Some(stream) => stream,
                 None => trace.cpu_events(buffer, data)?,
@@ -275,7 +276,8 @@ impl Cpus {
     fn take(&mut self, context: &Context<'_>, item: TraceItem<'_>) {
         let (TraceItem::Event(TraceEvent { cpu, .. }) | TraceItem::Discontinuity(Discontinuity { cpu, .. })) =
             item;
-        let reader = self.readers.entry(cpu).or_insert_with(|| CpuReader::new(Wakeups::new(cpu)));
+        let reader =
+            self.readers.entry(cpu).or_insert_with(|| CpuReader::new(context.features(), Wakeups::new(cpu)));
         match item {
             TraceItem::Event(event) => reader.record(context, &mut self.places, event.at, &event.decoded),
             TraceItem::Discontinuity(discontinuity) => reader.discontinuity(&discontinuity, Nanos),

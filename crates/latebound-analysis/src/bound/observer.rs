@@ -135,11 +135,11 @@ impl CpuObserver {
 }
 
 impl<I: Interrupts> CpuObserver<I> {
-    /// Begins with nothing known; `has_sched_exit` says whether the events have the end of `__schedule()`.
-    pub fn new(cpu: Cpu, has_sched_exit: bool) -> CpuObserver<I> {
+    /// Begins with nothing known, on a kernel with these features.
+    pub fn new(cpu: Cpu, features: ModelFeatures) -> CpuObserver<I> {
         CpuObserver {
             cpu,
-            model: ThreadModel::new(ModelFeatures { has_sched_exit, ..ModelFeatures::default() }),
+            model: ThreadModel::new(features),
             longest: Longest::default(),
             interrupts: I::default(),
             refused: Refused::default(),
@@ -298,7 +298,7 @@ mod tests {
     #[test]
     fn an_nmi_in_an_interrupt_is_placed_after_the_start_of_the_interrupt() {
         let timer = InterruptSource::Vector(236);
-        let mut observer = CpuObserver::<RecordedInterrupts>::new(Cpu(0), false);
+        let mut observer = CpuObserver::<RecordedInterrupts>::new(Cpu(0), ModelFeatures::default());
         let mut event = |at, class, kind| {
             observer.observe(&ThreadModelEvent {
                 at_ns: at,

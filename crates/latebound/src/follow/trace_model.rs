@@ -95,8 +95,8 @@ pub(super) fn start(target: &Target, instead_of: &[String]) -> Result<Box<dyn Fo
     let mut events: Vec<(String, String)> = listed.collect();
     events.extend(vectors(|system| tracefs.events_of(system)));
     events.retain(|(system, name)| tracefs.has_event(system, name));
-    // Only x86 has the event (arch/x86/kernel/nmi.c, 5.15 to 6.18).
-    let nmis = cfg!(target_arch = "x86_64").then(|| tracefs.has_event("nmi", "nmi_handler"));
+    let has_nmis = tracefs.has_event("nmi", "nmi_handler");
+    let nmis = (has_nmis || latebound_probe::nmis_may_come()).then_some(has_nmis);
     let most = target.memory_bytes.map_or(u64::MAX, |bytes| bytes / MEMORY_PARTS);
     let usual = || InstanceOptions::usual_buffer(target.cpus.len(), BUFFER, most);
     let buffer_bytes = Some(target.buffer_bytes.unwrap_or_else(usual));
