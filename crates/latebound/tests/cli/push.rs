@@ -262,12 +262,18 @@ fn killed_pushes(folder: &Path, place: &Place, usual: u64, kill: fn(&mut Child))
         let quiet = (Stdio::null(), Stdio::null());
         let mut pushing = pushing(folder, place).stdout(quiet.0).stderr(quiet.1).spawn().unwrap();
         std::thread::sleep(delays.below(span));
-        in_the_middle += u64::from(pushing.try_wait().unwrap().is_none());
+        let has_ended = pushing.try_wait().unwrap().is_some();
+        in_the_middle += u64::from(!has_ended);
         kill(&mut pushing);
         pushing.wait().unwrap();
-        // A machine that gets busier needs longer.
         let has_moved = left() < before;
-        span = span.mul_f64(if has_moved { 0.95 } else { 1.05 });
+        span = span.mul_f64(match (has_ended, has_moved) {
+            // The first push may have taken many times as long as the others do.
+            (true, _) => 0.7,
+            (false, true) => 0.95,
+            // A machine that gets busier needs longer.
+            (false, false) => 1.05,
+        });
         moved += u64::from(has_moved);
     }
     eprintln!(

@@ -148,7 +148,7 @@ fn live_check_shows_how_far_it_is_and_a_summary_that_fits_80_columns() {
     };
     assert!(becomes_true(Duration::from_secs(20), shows_progress), "{}", terminal.history());
     assert_eq!(screen.lines().filter(|line| !line.trim().is_empty()).count(), 1, "{screen}");
-    terminal.shows(20, &["status=0", "Report: a.run/report.html"]);
+    terminal.shows(20, &["status=0", "Report: a.run/report.html", "icanon"]);
     let history = terminal.history();
     let summary = history.split("status=0").next().unwrap();
     assert!(!summary.contains("wake-ups, worst"), "the progress line is still there\n{history}");
