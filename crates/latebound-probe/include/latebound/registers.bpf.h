@@ -19,6 +19,7 @@ struct pt_regs {
 #define ARGUMENT_2(saved) ((saved)->dx)
 /* Of a function of the kernel. */
 #define FIRST_ARGUMENT(saved) ((void *)(saved)->di)
+#define SECOND_ARGUMENT(saved) ((void *)(saved)->si)
 /* The lowest two bits are the privilege level (arch/x86/include/asm/segment.h, SEGMENT_RPL_MASK). */
 #define IN_USER_MODE(saved) ((BPF_CORE_READ(saved, cs) & 3) == 3)
 #elif defined(__TARGET_ARCH_arm64)
@@ -33,6 +34,7 @@ struct pt_regs {
 #define ARGUMENT_1(saved) ((saved)->regs[1])
 #define ARGUMENT_2(saved) ((saved)->regs[2])
 #define FIRST_ARGUMENT(saved) ((void *)(saved)->regs[0])
+#define SECOND_ARGUMENT(saved) ((void *)(saved)->regs[1])
 /* arch/arm64/include/uapi/asm/ptrace.h, PSR_MODE_MASK and PSR_MODE_EL0t */
 #define IN_USER_MODE(saved) ((BPF_CORE_READ(saved, pstate) & 0xf) == 0)
 #elif defined(__TARGET_ARCH_riscv)
@@ -44,6 +46,7 @@ struct pt_regs {
 #define ARGUMENT_1(saved) ((saved)->a1)
 #define ARGUMENT_2(saved) ((saved)->a2)
 #define FIRST_ARGUMENT(saved) ((void *)(saved)->a0)
+#define SECOND_ARGUMENT(saved) ((void *)(saved)->a1)
 /* arch/riscv/include/asm/csr.h, SR_SPP: the mode before was the supervisor's. */
 #define IN_USER_MODE(saved) ((BPF_CORE_READ(saved, status) & 0x100) == 0)
 #endif

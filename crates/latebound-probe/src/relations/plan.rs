@@ -255,7 +255,7 @@ fn together(name: &str) -> Vec<&'static str> {
     // The two see different things, each on its own.
     all.retain(|one| !matches!(*one, EVERY_WAKEUP | EVERY_SWITCH));
     all.extend(journal::PROGRAMS.into_iter().filter(|_| is_commit(name)));
-    all.extend(creation::PROGRAMS.into_iter().filter(|_| is_creation(name)));
+    all.extend(creation::PROGRAMS.into_iter().filter(|three| three.contains(&name)).flatten());
     all.extend(flush::PROGRAMS.into_iter().filter(|pair| pair.contains(&name)).flatten());
     all
 }
@@ -269,7 +269,7 @@ fn is_commit(program: &str) -> bool {
 }
 
 fn is_creation(program: &str) -> bool {
-    creation::PROGRAMS.contains(&program)
+    creation::PROGRAMS.as_flattened().contains(&program)
 }
 
 /// The programs that go on without those that the kernel refused. Those that see every wake-up and those that see the wake-ups of real-time
