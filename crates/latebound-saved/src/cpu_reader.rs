@@ -204,15 +204,21 @@ impl<I: Interrupts> CpuReader<I> {
         };
         self.follow(context, at, turned.tid, turned.flags, turned.turn != Turn::IrqsOff);
         let (caller, class) = places.place(context, &turned);
-        let resched = context.resched(turned.flags);
-        self.observer.observe(&ThreadModelEvent {
-            at_ns: at.0,
-            tid: turned.tid.0,
-            caller,
-            class,
-            resched,
-            kind,
-        });
+        self.observe(context, at, turned.tid, turned.flags, (caller, class, kind));
+    }
+
+    /// Tells the model of an event of a thread.
+    #[inline(always)]
+    fn observe(
+        &mut self,
+        context: &Context<'_>,
+        at: Nanos,
+        tid: Tid,
+        flags: Flags,
+        (caller, class, kind): (u64, CallerClass, ThreadModelEventKind),
+    ) {
+        let resched = context.resched(flags);
+        self.observer.observe(&ThreadModelEvent { at_ns: at.0, tid: tid.0, caller, class, resched, kind });
     }
 
     pub(crate) fn record(
@@ -237,7 +243,7 @@ impl<I: Interrupts> CpuReader<I> {
         );
         self.follow(context, at, decoded.tid, decoded.flags, is_followed);
         let plain = |kind| (0, CallerClass::Postpones, kind);
-        let (caller, class, kind) = match decoded.record {
+        let said = match decoded.record {
             TraceRecord::VectorEntry { vector, number } => {
                 let source = vector_source(vector, number);
                 let name = context.vectors.get(usize::from(vector.0)).map_or("", String::as_str);
@@ -282,15 +288,7 @@ impl<I: Interrupts> CpuReader<I> {
             }
             _ => return,
         };
-        let resched = context.resched(decoded.flags);
-        self.observer.observe(&ThreadModelEvent {
-            at_ns: at.0,
-            tid: decoded.tid.0,
-            caller,
-            class,
-            resched,
-            kind,
-        });
+        self.observe(context, at, decoded.tid, decoded.flags, said);
     }
 
     fn name(&mut self, source: Source, name: &str) {

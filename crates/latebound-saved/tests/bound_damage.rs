@@ -2,8 +2,10 @@
 //! The word "bound" and a real trace whose pages are zeroed, emptied, shortened, dropped, repeated or swapped, each at every place.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stderr)]
 
+#[path = "support/real.rs"]
+mod real;
+
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use latebound_model::{Bound, Verdict};
 use latebound_saved::{Saved, SavedOptions, observe_saved};
@@ -26,16 +28,7 @@ struct Small {
 }
 
 fn small() -> Option<Small> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/hackbench-rt-2cpu.trace.dat");
-    let file = match std::fs::read(&path) {
-        Ok(file) => file,
-        Err(error) => {
-            let in_ci = std::env::var("CI").is_ok_and(|value| value == "true");
-            assert!(!in_ci, "{}: {error}; CI needs this trace", path.display());
-            eprintln!("NOT TESTED: {}: {error}", path.display());
-            return None;
-        }
-    };
+    let file = real::trace()?;
     let (places, cpus): (Vec<usize>, Vec<Vec<Vec<u8>>>) = {
         let trace = TraceFile::open(file.as_slice()).unwrap();
         let pages = |offset: usize| {

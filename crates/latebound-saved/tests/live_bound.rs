@@ -6,8 +6,8 @@
 mod ftrace;
 #[path = "support/pages.rs"]
 mod pages;
-
-use std::path::Path;
+#[path = "support/real.rs"]
+mod real;
 
 use latebound_analysis::bound::LiveBound;
 use latebound_model::{Bound, Cpu, CpuSet, MeasuredWakeup, Nanos, Tid, Verdict, ViewKind};
@@ -171,16 +171,7 @@ fn a_gap_in_live_pages_cuts_them_in_stretches_as_in_saved_ones() {
 /// The real trace of a million events, which is kept beside the repository.
 #[test]
 fn a_real_trace_gives_the_same_bound_page_by_page() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/hackbench-rt-2cpu.trace.dat");
-    let file = match std::fs::read(&path) {
-        Ok(file) => file,
-        Err(error) => {
-            let in_ci = std::env::var("CI").is_ok_and(|value| value == "true");
-            assert!(!in_ci, "{}: {error}; CI needs this trace", path.display());
-            eprintln!("NOT TESTED: {}: {error}", path.display());
-            return;
-        }
-    };
+    let Some(file) = real::trace() else { return };
     let trace = TraceFile::open(file.as_slice()).unwrap();
     let number = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap()) as usize;
     let pages = |offset: u64| {
