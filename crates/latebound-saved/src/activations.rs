@@ -27,7 +27,8 @@ pub struct PageTally {
 pub struct ActivationReader {
     activations: Activations,
     decoder: Decoder,
-    own: BTreeSet<Tid>,
+    /// A few.
+    own: Vec<Tid>,
     /// CPUs of which events are missing before their next one.
     gaps: BTreeSet<Cpu>,
     tally: PageTally,
@@ -36,13 +37,13 @@ pub struct ActivationReader {
 impl ActivationReader {
     /// Of records that `decoder` types.
     pub fn new(activations: Activations, decoder: Decoder) -> ActivationReader {
-        let (own, gaps, tally) = (BTreeSet::new(), BTreeSet::new(), PageTally::default());
+        let (own, gaps, tally) = (Vec::new(), BTreeSet::new(), PageTally::default());
         ActivationReader { activations, decoder, own, gaps, tally }
     }
 
     /// The tool's own threads, whose share of the events is counted.
     pub fn set_own(&mut self, own: BTreeSet<Tid>) {
-        self.own = own;
+        self.own = own.into_iter().collect();
     }
 
     /// What is paired so far.
@@ -111,8 +112,8 @@ fn context(flags: Flags) -> Context {
     }
 }
 
-fn named<'a>(task: &TaskRef<'a>) -> Named<'a> {
-    Named { tid: task.tid, prio: task.prio, comm: task.comm.bytes() }
+fn named(task: &TaskRef<'_>) -> Named {
+    Named { tid: task.tid, prio: task.prio, comm: task.comm.padded() }
 }
 
 /// What a record means; `None` where it means nothing to activations.

@@ -6,6 +6,7 @@
 //! lacks a field that is needed makes its event unknown, and says so; it is never guessed.
 
 mod turn;
+mod usual;
 
 use std::fmt;
 
@@ -29,6 +30,23 @@ impl<'a> Comm<'a> {
     pub fn bytes(self) -> &'a [u8] {
         let end = memchr::memchr(0, self.0).unwrap_or(self.0.len());
         &self.0[..end]
+    }
+
+    /// The bytes of the name with zeros behind them: at most 15, as the kernel keeps them (`TASK_COMM_LEN`, include/linux/sched.h).
+    pub fn padded(self) -> [u8; 16] {
+        let Ok(whole) = <[u8; 16]>::try_from(self.0) else {
+            let mut padded = [0; 16];
+            let name = self.bytes();
+            let length = name.len().min(15);
+            padded[..length].copy_from_slice(&name[..length]);
+            return padded;
+        };
+        // The lowest byte that is zero has its highest bit left; what stands behind that one is not looked at.
+        const ONES: u128 = u128::from_ne_bytes([1; 16]);
+        let word = u128::from_le_bytes(whole);
+        let zeros = word.wrapping_sub(ONES) & !word & (ONES << 7);
+        let bits = (zeros.trailing_zeros() & !7).min(120);
+        (word & ((1 << bits) - 1)).to_le_bytes()
     }
 
     /// The name as text, with bytes that are not UTF-8 replaced.
@@ -648,6 +666,8 @@ struct Slot {
     length: u16,
     /// Whether a located text counts from the end of its word.
     relative: bool,
+    /// Whether the places are those of [`usual`], which are read without looking at them.
+    usual: bool,
     /// Whether the first two places are 32 bits in the order of minimum significant bytes first: almost every record of a
     /// trace with preempt and irq events is such a pair.
     pair: bool,
@@ -660,6 +680,7 @@ impl Slot {
         vector: 0,
         length: 0,
         relative: false,
+        usual: false,
         pair: false,
         places: [PLACE_NONE; FIELDS],
     };
@@ -812,6 +833,7 @@ impl Decoder {
             };
         }
         slot.length = u16::try_from(length).unwrap_or(u16::MAX);
+        slot.usual = !self.big_endian && usual::is(kind, &slot.places);
         slot.pair = !self.big_endian && slot.places[..2].iter().all(|place| place.size == 4);
         slot
     }
@@ -844,6 +866,7 @@ impl Decoder {
         let record = match self.slots.get(usize::from(id)) {
             None => TraceRecord::Unknown,
             Some(slot) if data.len() < usize::from(slot.length) => TraceRecord::Short,
+            Some(slot) if slot.usual => usual::record(slot.kind, data),
             Some(slot) => self.record(slot, data),
         };
         Decoded { id, tid, flags: Flags(flags), preempt_count, record }

@@ -30,7 +30,7 @@ pub(super) fn comm_of(bytes: &[u8]) -> [u8; 16] {
 }
 
 impl Seen {
-    fn task(&self) -> Task {
+    pub(super) fn task(&self) -> Task {
         let end = self.comm.iter().position(|&byte| byte == 0).unwrap_or(self.comm.len());
         Task {
             tid: self.tid,

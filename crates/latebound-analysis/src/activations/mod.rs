@@ -17,7 +17,7 @@ use latebound_model::{
     Activation, Context, Cpu, Loss, Mechanism, Nanos, Quantity, SOFTIRQ_NAMES, Series, Tid, softirq_name,
 };
 
-use kept::{Distributions, Late, Name, Origin, Seen, SubjectId, comm_of};
+use kept::{Distributions, Late, Name, Origin, Seen, SubjectId};
 use lost::{Losses, Lost};
 use threads::Threads;
 
@@ -45,13 +45,13 @@ pub struct Moment {
 
 /// A thread as an event names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Named<'a> {
+pub struct Named {
     /// Its id.
     pub tid: Tid,
     /// The kernel's priority.
     pub prio: i32,
-    /// Its name, without the zero at its end.
-    pub comm: &'a [u8],
+    /// Its name of at most 15 bytes, with zeros behind them.
+    pub comm: [u8; 16],
 }
 
 /// What happened, as far as activations are made of it.
@@ -140,13 +140,13 @@ pub enum Happened<'a> {
         work: u64,
     },
     /// A thread is on a run queue because it was woken.
-    Wakeup(Named<'a>),
+    Wakeup(Named),
     /// A CPU goes from one thread to another.
     Switch {
         /// Who ran.
-        prev: Named<'a>,
+        prev: Named,
         /// Who runs.
-        next: Named<'a>,
+        next: Named,
     },
     /// A thread is made.
     Fork {
@@ -619,8 +619,8 @@ impl Activations {
         true
     }
 
-    fn woken(&mut self, moment: &Moment, task: &Named<'_>) {
-        match self.threads.seen(task.tid, task.comm) {
+    fn woken(&mut self, moment: &Moment, task: &Named) {
+        match self.threads.seen(task.tid, &task.comm) {
             // Woken without an item it is to run one; else the wake-up is the function's own affair.
             ThreadKind::Worker => {
                 let worker = self.workers.entry(task.tid).or_default();
@@ -636,9 +636,9 @@ impl Activations {
         }
     }
 
-    fn switched(&mut self, moment: &Moment, prev: &Named<'_>, next: &Named<'_>) {
+    fn switched(&mut self, moment: &Moment, prev: &Named, next: &Named) {
         let (at, cpu) = (moment.at, moment.cpu);
-        if self.threads.seen(prev.tid, prev.comm) == ThreadKind::Kernel {
+        if self.threads.seen(prev.tid, &prev.comm) == ThreadKind::Kernel {
             match self.state(cpu).thread.take() {
                 Some((tid, since, subject)) if tid == prev.tid => {
                     self.count(subject, Quantity::Execution, since, at);
@@ -647,9 +647,8 @@ impl Activations {
             }
             self.threads.stops(prev.tid);
         }
-        let kind = self.threads.seen(next.tid, next.comm);
-        let seen =
-            Seen { tid: next.tid, prio: Some(next.prio), comm: comm_of(next.comm), kernel: kind.is_kernel() };
+        let kind = self.threads.seen(next.tid, &next.comm);
+        let seen = Seen { tid: next.tid, prio: Some(next.prio), comm: next.comm, kernel: kind.is_kernel() };
         self.state(cpu).running = Some(seen);
         if kind != ThreadKind::Kernel {
             return;
@@ -658,7 +657,7 @@ impl Activations {
         let subject = match self.threads.subject(next.tid) {
             Some(known) => known,
             None => {
-                let text = String::from_utf8_lossy(next.comm).into_owned();
+                let text = seen.task().comm;
                 // kernel/irq/manage.c setup_irq_thread names them so, 5.15 to 6.18.
                 let mechanism = match text.starts_with("irq/") {
                     true => Mechanism::ThreadedIrq,

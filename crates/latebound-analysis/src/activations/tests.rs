@@ -19,8 +19,8 @@ impl Names for Told {
 /// Feeds events and reads what came out.
 struct Bench(Activations);
 
-fn named(tid: i32, comm: &str) -> Named<'_> {
-    Named { tid: Tid(tid), prio: 120, comm: comm.as_bytes() }
+fn named(tid: i32, comm: &str) -> Named {
+    Named { tid: Tid(tid), prio: 120, comm: super::kept::comm_of(comm.as_bytes()) }
 }
 
 impl Bench {

@@ -65,7 +65,7 @@ impl Threads {
     /// A thread that is there.
     pub(super) fn know(&mut self, tid: Tid, kind: ThreadKind, comm: &[u8]) {
         self.insert(tid, kind, false);
-        self.named(tid, comm);
+        self.named(tid, &comm_of(comm));
     }
 
     fn insert(&mut self, tid: Tid, kind: ThreadKind, unnamed: bool) {
@@ -75,9 +75,9 @@ impl Threads {
         self.known.insert(tid, Known { kind, unnamed, comm: [0; 16], subject: None });
     }
 
-    fn named(&mut self, tid: Tid, comm: &[u8]) {
+    fn named(&mut self, tid: Tid, comm: &[u8; 16]) {
         let Some(known) = self.known.get_mut(&tid) else { return };
-        let comm = comm_of(comm);
+        let comm = *comm;
         if known.comm == comm {
             return;
         }
@@ -121,10 +121,10 @@ impl Threads {
     }
 
     /// What a thread is that an event names.
-    pub(super) fn seen(&mut self, tid: Tid, comm: &[u8]) -> ThreadKind {
+    pub(super) fn seen(&mut self, tid: Tid, comm: &[u8; 16]) -> ThreadKind {
         // Nearly always nothing is new: one look, because there are two in each switch.
         if let Some(known) = self.known.get(&tid)
-            && known.comm == comm_of(comm)
+            && known.comm == *comm
         {
             return known.kind;
         }

@@ -15,11 +15,13 @@ use crate::dat::track::Track;
 use crate::discontinuity::{DiscontinuityKind, Tally};
 use crate::format::PageLayout;
 
-/// One CPU: the page that is walked first, then those behind it, and the event it waits with.
+/// One CPU: the page that is walked, those behind it, and the event it waits with.
 struct Lane {
     track: Track,
-    pages: VecDeque<Vec<u8>>,
-    /// The event found in the first page, and not yet given out.
+    /// Without an event it is done with.
+    page: Vec<u8>,
+    behind: VecDeque<Vec<u8>>,
+    /// The event found in the page, and not yet given out.
     event: Option<(usize, usize)>,
 }
 
@@ -40,8 +42,9 @@ pub struct LivePages {
 impl LivePages {
     /// No pages yet, of these CPUs: each is known by its place among them from here on.
     pub fn new(layout: PageLayout, big_endian: bool, cpus: impl IntoIterator<Item = Cpu>) -> LivePages {
-        let lanes =
-            cpus.into_iter().map(|cpu| Lane { track: Track::new(cpu), pages: VecDeque::new(), event: None });
+        let lane =
+            |cpu| Lane { track: Track::new(cpu), page: Vec::new(), behind: VecDeque::new(), event: None };
+        let lanes = cpus.into_iter().map(lane);
         LivePages {
             layout,
             big_endian,
@@ -61,9 +64,12 @@ impl LivePages {
     /// Takes the next page of a CPU.
     pub fn push(&mut self, lane: usize, page: Vec<u8>) {
         let Some(known) = self.lanes.get_mut(lane) else { return };
-        known.pages.push_back(page);
-        if known.pages.len() == 1 {
-            self.begin(lane);
+        known.behind.push_back(page);
+        if known.event.is_none() {
+            known.turn_page(self.layout, self.big_endian, &mut self.spare);
+            if known.event.is_some() {
+                self.heads.push(Reverse((known.track.walk.time, lane)));
+            }
         }
     }
 
@@ -78,16 +84,11 @@ impl LivePages {
             // As long as no other lane has an earlier event, this one goes on.
             let others = self.heads.peek().map_or(until, |Reverse((time, _))| (*time).min(until - 1) + 1);
             let lane = &mut self.lanes[index];
-            while let Some((start, end)) = lane.event
+            while let Some(event) = lane.event
                 && lane.track.walk.time < others
             {
-                lane.tell_discontinuities(visit);
-                let (cpu, time) = (lane.track.cpu, lane.track.walk.time);
-                lane.track.pass(time);
-                self.late += u64::from(time < self.released);
-                if let Some(data) = lane.pages.front().and_then(|page| page.get(start..end)) {
-                    visit(Item::Event(RawEvent { cpu, time, data }));
-                }
+                self.late += u64::from(lane.track.walk.time < self.released);
+                lane.give(event, visit);
                 lane.find(self.layout, self.big_endian, &mut self.spare);
             }
             if lane.event.is_some() {
@@ -102,14 +103,8 @@ impl LivePages {
     pub fn drain_each(&mut self, visit: &mut impl FnMut(Item<'_>)) {
         self.heads.clear();
         for lane in &mut self.lanes {
-            let cpu = lane.track.cpu;
-            while let Some((start, end)) = lane.event {
-                lane.tell_discontinuities(visit);
-                let time = lane.track.walk.time;
-                lane.track.pass(time);
-                if let Some(data) = lane.pages.front().and_then(|page| page.get(start..end)) {
-                    visit(Item::Event(RawEvent { cpu, time, data }));
-                }
+            while let Some(event) = lane.event {
+                lane.give(event, visit);
                 lane.find(self.layout, self.big_endian, &mut self.spare);
             }
         }
@@ -130,35 +125,55 @@ impl LivePages {
     pub fn tallies(&self) -> impl Iterator<Item = (Cpu, Tally)> + '_ {
         self.lanes.iter().map(|lane| (lane.track.cpu, lane.track.tally))
     }
-
-    /// Begins the first page of a lane that had none.
-    fn begin(&mut self, index: usize) {
-        let lane = &mut self.lanes[index];
-        if let Some(page) = lane.pages.front()
-            && !lane.track.begin_page(page, self.layout, self.big_endian)
-        {
-            self.spare.extend(lane.pages.pop_front());
-            return;
-        }
-        lane.find(self.layout, self.big_endian, &mut self.spare);
-        if lane.event.is_some() {
-            self.heads.push(Reverse((lane.track.walk.time, index)));
-        }
-    }
 }
 
 impl Lane {
+    #[inline(always)]
     fn tell_discontinuities(&mut self, visit: &mut impl FnMut(Item<'_>)) {
-        while let Some(discontinuity) = self.track.take_discontinuity() {
+        while self.track.has_discontinuities()
+            && let Some(discontinuity) = self.track.take_discontinuity()
+        {
             visit(Item::Discontinuity(discontinuity));
         }
     }
 
-    /// Looks for the next event, in the first page and in those behind it.
+    /// Gives out the event that was found, after the discontinuities before it.
+    #[inline(always)]
+    fn give(&mut self, (start, end): (usize, usize), visit: &mut impl FnMut(Item<'_>)) {
+        self.tell_discontinuities(visit);
+        let (cpu, time) = (self.track.cpu, self.track.walk.time);
+        self.track.pass(time);
+        if let Some(data) = self.page.get(start..end) {
+            visit(Item::Event(RawEvent { cpu, time, data }));
+        }
+    }
+
+    /// Looks for the next event, in the page and in those behind it.
+    #[inline(always)]
     fn find(&mut self, layout: PageLayout, big_endian: bool, spare: &mut Vec<Vec<u8>>) {
+        self.event = match self.track.step(big_endian, &self.page) {
+            Step::Event { start, end } => {
+                self.track.check_time();
+                Some((start, end))
+            }
+            Step::Damaged { bytes } => {
+                self.track.discontinuity(DiscontinuityKind::Damaged { bytes: bytes as u64 });
+                return self.turn_page(layout, big_endian, spare);
+            }
+            Step::Done => return self.turn_page(layout, big_endian, spare),
+        };
+    }
+
+    /// Begins the next page that holds an event; without one there is none to walk.
+    #[inline(never)]
+    fn turn_page(&mut self, layout: PageLayout, big_endian: bool, spare: &mut Vec<Vec<u8>>) {
         self.event = None;
-        while let Some(page) = self.pages.front() {
-            match self.track.step(big_endian, page) {
+        while let Some(next) = self.behind.pop_front() {
+            spare.push(std::mem::replace(&mut self.page, next));
+            if !self.track.begin_page(&self.page, layout, big_endian) {
+                continue;
+            }
+            match self.track.step(big_endian, &self.page) {
                 Step::Event { start, end } => {
                     self.track.check_time();
                     self.event = Some((start, end));
@@ -167,15 +182,7 @@ impl Lane {
                 Step::Damaged { bytes } => {
                     self.track.discontinuity(DiscontinuityKind::Damaged { bytes: bytes as u64 })
                 }
-                Step::Done => {
-                    spare.extend(self.pages.pop_front());
-                    while let Some(next) = self.pages.front() {
-                        if self.track.begin_page(next, layout, big_endian) {
-                            break;
-                        }
-                        spare.extend(self.pages.pop_front());
-                    }
-                }
+                Step::Done => {}
             }
         }
     }

@@ -19,6 +19,8 @@ pub(super) struct Track {
     pub(super) tally: Tally,
     /// Discontinuities not yet told: a page brings four at most.
     discontinuities: [Option<DiscontinuityKind>; 5],
+    /// How many of them there are: it is asked at each event.
+    untold: u8,
 }
 
 impl Track {
@@ -30,6 +32,7 @@ impl Track {
             last_time: None,
             tally: Tally::default(),
             discontinuities: [None; 5],
+            untold: 0,
         }
     }
 
@@ -37,6 +40,7 @@ impl Track {
         self.tally.count(kind);
         if let Some(place) = self.discontinuities.iter_mut().find(|place| place.is_none()) {
             *place = Some(kind);
+            self.untold += 1;
         } else if let (
             Some(Some(DiscontinuityKind::Damaged { bytes })),
             DiscontinuityKind::Damaged { bytes: more },
@@ -48,12 +52,17 @@ impl Track {
     }
 
     pub(super) fn take_discontinuity(&mut self) -> Option<Discontinuity> {
+        if self.untold == 0 {
+            return None;
+        }
         let kind = self.discontinuities.iter_mut().find_map(Option::take)?;
+        self.untold -= 1;
         Some(Discontinuity { cpu: self.cpu, page: self.page_index, after: self.last_time, kind })
     }
 
+    #[inline(always)]
     pub(super) fn has_discontinuities(&self) -> bool {
-        self.discontinuities.iter().any(Option::is_some)
+        self.untold > 0
     }
 
     /// Begins a page; `false` where it is none, which is noted.
