@@ -10,7 +10,7 @@ use latebound_analysis::{KernelFacts, explain};
 use latebound_fuzz::within;
 use latebound_model::{Cpu, Nanos, Quantity};
 use latebound_saved::{ActivationReader, LiveEvents, LiveWakeups, Watched};
-use latebound_trace::{Decoder, Item, LivePages, PageLayout, Symbols, TraceFile};
+use latebound_trace::{Decoder, Item, LivePages, PageLayout, Symbols, TraceFile, Upto};
 use libfuzzer_sys::fuzz_target;
 
 const TRACE: &[u8] = include_bytes!("../../crates/latebound-trace/tests/fixtures/jobs.trace.dat");
@@ -39,9 +39,9 @@ fn read(bytes: &[u8]) {
         pages.push(place % 2, page.to_vec());
         // Every CPU has been read up to what its own page begins with.
         let until = page.first_chunk().map_or(0, |time| u64::from_le_bytes(*time));
-        pages.drain(until.saturating_sub(1 << 20), &mut take);
+        pages.give(Upto::Time(until.saturating_sub(1 << 20)), &mut take);
     }
-    pages.finish(&mut take);
+    pages.give(Upto::End, &mut take);
     assert_eq!(pages.tallies().map(|(_, tally)| tally.events).sum::<u64>(), given);
     for (tid, site) in wakeups.sites() {
         wakeups.follow_jobs(tid, site.site);

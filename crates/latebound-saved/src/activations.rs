@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use latebound_analysis::activations::{Activations, Happened, Moment, Named};
 use latebound_model::{BlockStep, Context, Cpu, Nanos, Tid};
-use latebound_trace::{Decoder, DiscontinuityKind, Flags, Item, TaskRef, TraceRecord};
+use latebound_trace::{Decoder, DiscontinuityKind, Flags, Item, LivePages, TaskRef, TraceRecord, Upto};
 
 /// What was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,6 +59,12 @@ impl ActivationReader {
     /// What was read so far.
     pub fn tally(&self) -> PageTally {
         self.tally
+    }
+
+    /// Takes what pages of a running kernel hold. This is not for the caller to put together: compiled here, it has the optimisations of
+    /// this crate.
+    pub fn take_pages(&mut self, pages: &mut LivePages, upto: Upto) {
+        pages.give(upto, &mut |item| self.take(&item));
     }
 
     /// Takes what comes next, by time over all CPUs.

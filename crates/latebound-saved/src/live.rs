@@ -11,7 +11,7 @@ use latebound_model::{
     Activation, Cpu, Event, EventKind, Evidence, Histogram, Loss, LossKind, Mechanism, Nanos, Quantity,
     Series, Subject, Task, Tid, WaitSite,
 };
-use latebound_trace::{Clock, Decoder, Item, ItemConverter, Machine, Symbols};
+use latebound_trace::{Clock, Decoder, Item, ItemConverter, LivePages, Machine, Symbols, Upto};
 
 use crate::activations::PageTally;
 use crate::explain::Watched;
@@ -49,6 +49,12 @@ impl LiveEvents {
     /// What was read so far.
     pub fn tally(&self) -> PageTally {
         self.tally
+    }
+
+    /// Takes what pages of a running kernel hold, and gives the events that it means. This is not for the caller to put together: compiled
+    /// here, it has the optimisations of this crate.
+    pub fn take_pages(&mut self, pages: &mut LivePages, upto: Upto, visit: &mut dyn FnMut(Event)) {
+        pages.give(upto, &mut |item| self.take(&item, &mut *visit));
     }
 
     /// Takes what comes next, by time over all CPUs, and gives the events that it means.

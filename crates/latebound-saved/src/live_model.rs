@@ -12,7 +12,7 @@ use latebound_analysis::bound::{FoldedInterrupts, LiveBound, VariablesTooLong};
 use latebound_model::{
     BlockingWindow, Cpu, CpuSet, MeasuredWakeup, Nanos, RuleViolation, Tid, ViewKind, WorkloadCurve,
 };
-use latebound_trace::{Decoder, Item, Symbols, TraceRecord};
+use latebound_trace::{Decoder, Item, LivePages, Symbols, TraceRecord, Upto};
 
 use crate::activations::PageTally;
 use crate::cpu_reader::{Context, CpuReader, Places, in_words};
@@ -85,8 +85,14 @@ impl LiveModel {
         self.tally
     }
 
+    /// Takes what pages of a running kernel hold. This is not for the caller to put together: compiled here, it has the optimisations of
+    /// this crate.
+    pub fn take_pages(&mut self, pages: &mut LivePages, upto: Upto) {
+        pages.give(upto, &mut |item| self.take(&item));
+    }
+
     /// Takes what comes next of a CPU.
-    pub fn take(&mut self, item: &Item<'_>) {
+    fn take(&mut self, item: &Item<'_>) {
         let (Item::Event(latebound_trace::RawEvent { cpu, .. })
         | Item::Discontinuity(latebound_trace::Discontinuity { cpu, .. })) = item;
         let place = self.of_cpu.get(cpu.0 as usize).copied().flatten();

@@ -13,7 +13,7 @@ use latebound_analysis::bound::LiveBound;
 use latebound_model::{Bound, Cpu, CpuSet, MeasuredWakeup, Nanos, Tid, Verdict, ViewKind};
 use latebound_saved::{LiveModel, Saved, SavedOptions, observe_saved};
 use latebound_trace::{
-    Decoder, Formats, Item, LivePages, PageLayout, PrintkStrings, Symbols, TraceFile, TraceRecord,
+    Decoder, Formats, Item, LivePages, PageLayout, PrintkStrings, Symbols, TraceFile, TraceRecord, Upto,
 };
 
 use pages::{PAGE, Recorded};
@@ -38,12 +38,12 @@ fn live(model: &mut LiveModel, cpus: &[Vec<Vec<u8>>], measured: Option<&Measured
         for (lane, of_cpu) in cpus.iter().enumerate() {
             if let Some(page) = of_cpu.get(round) {
                 pages.push(lane, page.clone());
-                pages.drain_each(&mut |item| model.take(&item));
+                model.take_pages(&mut pages, Upto::Now);
             }
         }
         model.settle();
     }
-    pages.finish(&mut |item| model.take(&item));
+    model.take_pages(&mut pages, Upto::End);
     model.finish();
     let mut bound = LiveBound::new(true, ViewKind::SlidingWindow);
     model.add_to(&mut bound, Nanos(u64::MAX >> 1), |_| measured.cloned()).unwrap();

@@ -29,7 +29,7 @@ pub use clock::Clock;
 pub use convert::{Converter, ItemConverter, for_each_event, lost_event};
 pub use dat::{
     Ahead, Buffer, Compression, CpuData, CpuStats, CpuStream, Item, LivePages, MergedStream, RawEvent,
-    TraceFile,
+    TraceFile, Upto,
 };
 pub use discontinuity::{Discontinuity, DiscontinuityKind, Tally};
 pub use error::TraceError;

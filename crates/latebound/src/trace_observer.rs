@@ -10,7 +10,7 @@ use anyhow::Result;
 use latebound_analysis::activations::{Activations, Names, ThreadKind};
 use latebound_model::{Activation, Loss, Mechanism, Missing, MissingKind, Nanos, Series, Tid};
 use latebound_saved::{ActivationReader, PageTally};
-use latebound_trace::Item;
+use latebound_trace::{LivePages, Upto};
 use latebound_tracefs::{
     Instance, InstanceOptions, KernelNames, ThreadFlags, Tracefs, clock_offsets, remove_stale, thread,
     threads,
@@ -168,8 +168,8 @@ fn remedy(mechanism: Mechanism) -> &'static str {
 }
 
 impl Reading for ActivationReader {
-    fn take(&mut self, item: &Item<'_>) {
-        ActivationReader::take(self, item);
+    fn take(&mut self, pages: &mut LivePages, upto: Upto) {
+        self.take_pages(pages, upto);
     }
 
     fn set_own(&mut self, own: BTreeSet<Tid>) {

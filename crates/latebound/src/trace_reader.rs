@@ -17,7 +17,7 @@ use latebound_saved::PageTally;
 use latebound_syscall::sched;
 use latebound_system::undo::{Schedule, set_own_schedule};
 use latebound_system::{Root, threads_of_process};
-use latebound_trace::{CpuStats, Item, LivePages, Tally};
+use latebound_trace::{CpuStats, LivePages, Tally, Upto};
 use latebound_tracefs::{FullPages, Instance, Page, TracefsError};
 
 use crate::output::Output;
@@ -40,8 +40,8 @@ pub(crate) trait Reading: Send + 'static {
     /// Whether it is read before ordinary threads run: for events that come faster than the share of one thread among others lets it read.
     const FIRST: bool = false;
 
-    /// Takes what comes next.
-    fn take(&mut self, item: &Item<'_>);
+    /// Takes what the pages hold.
+    fn take(&mut self, pages: &mut LivePages, upto: Upto);
     /// The tool's own threads, whose share of the events is counted.
     fn set_own(&mut self, own: BTreeSet<Tid>);
     /// Called before each time that the buffers are read; once a second `counts` is true.
@@ -242,7 +242,7 @@ impl<R: Reading> Shared<R> {
             self.state().failed = Some(error);
         } else {
             let State { reading, pages, is_whole, .. } = &mut *self.state();
-            pages.finish(&mut |item| reading.take(&item));
+            reading.take(pages, Upto::End);
             reading.finish();
             *is_whole = true;
         }
@@ -275,7 +275,7 @@ impl<R: Reading> Shared<R> {
                 pages.push(place, page);
                 // While the page is in the processor's cache.
                 if !R::BY_TIME {
-                    pages.drain_each(&mut |item| reading.take(&item));
+                    reading.take(pages, Upto::Now);
                 }
             }
         }
@@ -292,7 +292,7 @@ impl<R: Reading> Shared<R> {
         reading.look(counts);
         if R::BY_TIME {
             // An event whose time was taken is written a moment later; an interrupt may make that long.
-            pages.drain(began.0.saturating_sub(SETTLED.0), &mut |item| reading.take(&item));
+            reading.take(pages, Upto::Time(began.0.saturating_sub(SETTLED.0)));
         }
         Ok(fullest)
     }

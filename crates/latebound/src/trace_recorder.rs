@@ -14,7 +14,7 @@ use latebound_model::{
 use latebound_probe::{Watch, member_now};
 use latebound_saved::{LiveEvents, LiveWakeups, PageTally, Watched};
 use latebound_system::{FoundGroup, Root, threads_of_group, threads_of_process};
-use latebound_trace::{Item, Symbols};
+use latebound_trace::{LivePages, Symbols, Upto};
 use latebound_tracefs::{Instance, InstanceOptions, Tracefs, remove_stale};
 
 use crate::privileges::Work;
@@ -215,9 +215,9 @@ struct Watching {
 }
 
 impl Reading for Watching {
-    fn take(&mut self, item: &Item<'_>) {
+    fn take(&mut self, pages: &mut LivePages, upto: Upto) {
         let wakeups = &mut self.wakeups;
-        self.events.take(item, |event| wakeups.observe(event));
+        self.events.take_pages(pages, upto, &mut |event| wakeups.observe(event));
     }
 
     fn set_own(&mut self, own: BTreeSet<Tid>) {

@@ -25,6 +25,18 @@ struct Lane {
     event: Option<(usize, usize)>,
 }
 
+/// Which events are given out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Upto {
+    /// Those before this time on the clock of the pages, by time over all CPUs, each after the discontinuities before it. What is pushed
+    /// later and lies before that time comes late: it is given out next, and counted.
+    Time(u64),
+    /// All that are there, CPU by CPU: for whoever follows each CPU by itself, and has no use for an order over all of them.
+    Now,
+    /// All that are left: no more pages come.
+    End,
+}
+
 /// Pages of several CPUs as they come, and their events by time.
 pub struct LivePages {
     layout: PageLayout,
@@ -73,9 +85,19 @@ impl LivePages {
         }
     }
 
-    /// Gives every event before `until` (on the clock of the pages) to `visit`, by time, each after the discontinuities before it. What
-    /// is pushed later and lies before `until` comes late: it is given out next, and counted.
-    pub fn drain(&mut self, until: u64, visit: &mut impl FnMut(Item<'_>)) {
+    /// Gives events to `visit`.
+    pub fn give(&mut self, upto: Upto, visit: &mut impl FnMut(Item<'_>)) {
+        match upto {
+            Upto::Time(until) => self.drain(until, visit),
+            Upto::Now => self.drain_each(visit),
+            Upto::End => {
+                self.drain(u64::MAX, visit);
+                self.lanes.iter_mut().for_each(|lane| lane.tell_discontinuities(visit));
+            }
+        }
+    }
+
+    fn drain(&mut self, until: u64, visit: &mut impl FnMut(Item<'_>)) {
         while let Some(&Reverse((time, index))) = self.heads.peek() {
             if time >= until {
                 break;
@@ -98,9 +120,7 @@ impl LivePages {
         self.released = self.released.max(until);
     }
 
-    /// Gives all events that are there to `visit`, CPU by CPU, each after the discontinuities before it: for whoever follows each CPU by
-    /// itself, and has no use for an order over all of them.
-    pub fn drain_each(&mut self, visit: &mut impl FnMut(Item<'_>)) {
+    fn drain_each(&mut self, visit: &mut impl FnMut(Item<'_>)) {
         self.heads.clear();
         for lane in &mut self.lanes {
             while let Some(event) = lane.event {
@@ -108,12 +128,6 @@ impl LivePages {
                 lane.find(self.layout, self.big_endian, &mut self.spare);
             }
         }
-    }
-
-    /// Gives out all that is left: no more pages come.
-    pub fn finish(&mut self, visit: &mut impl FnMut(Item<'_>)) {
-        self.drain(u64::MAX, visit);
-        self.lanes.iter_mut().for_each(|lane| lane.tell_discontinuities(visit));
     }
 
     /// How many events came after later ones of other CPUs had been given out.
@@ -241,17 +255,17 @@ mod tests {
         let mut seen = Vec::new();
         pages.push(0, page(&[10, 30, 50], None));
         pages.push(1, page(&[20, 40], None));
-        pages.drain(40, &mut told(&mut seen));
+        pages.give(Upto::Time(40), &mut told(&mut seen));
         assert_eq!(seen, [Told::At(0, 10), Told::At(3, 20), Told::At(0, 30)]);
         seen.clear();
         pages.push(1, page(&[45, 60], Some(7)));
-        pages.drain(60, &mut told(&mut seen));
+        pages.give(Upto::Time(60), &mut told(&mut seen));
         use Told::{At, Missed};
         assert_eq!(seen, [At(3, 40), Missed(3, Some(7)), At(3, 45), At(0, 50)]);
         seen.clear();
         // Before what was given out already: it comes at once, and is counted.
         pages.push(0, page(&[55, 70], None));
-        pages.finish(&mut told(&mut seen));
+        pages.give(Upto::End, &mut told(&mut seen));
         assert_eq!(seen, [At(0, 55), At(3, 60), At(0, 70)]);
         assert_eq!(pages.late(), 1);
         let tallies: Vec<_> = pages.tallies().map(|(cpu, tally)| (cpu.0, tally.events)).collect();
@@ -267,12 +281,12 @@ mod tests {
         pages.push(0, page(&[10, 30], None));
         pages.push(0, page(&[50], Some(7)));
         pages.push(1, page(&[20], None));
-        pages.drain_each(&mut told(&mut seen));
+        pages.give(Upto::Now, &mut told(&mut seen));
         assert_eq!(seen, [At(0, 10), At(0, 30), Missed(0, Some(7)), At(0, 50), At(3, 20)]);
         seen.clear();
-        pages.drain_each(&mut told(&mut seen));
+        pages.give(Upto::Now, &mut told(&mut seen));
         pages.push(1, page(&[40], None));
-        pages.finish(&mut told(&mut seen));
+        pages.give(Upto::End, &mut told(&mut seen));
         assert_eq!((seen, pages.late()), (vec![At(3, 40)], 0));
     }
 
@@ -283,7 +297,7 @@ mod tests {
         for next in [vec![0; 7], page(&[5], None), vec![0; 3], page(&[6], None)] {
             pages.push(0, next);
         }
-        pages.finish(&mut |item| match item {
+        pages.give(Upto::End, &mut |item| match item {
             Item::Event(event) => events.push(event.time),
             Item::Discontinuity(Discontinuity { kind: DiscontinuityKind::Damaged { bytes }, .. }) => {
                 damaged += bytes;
@@ -311,10 +325,10 @@ mod tests {
                 pushed += times.len() as u64;
                 pages.push(lane, page(&times, None));
                 if drains {
-                    pages.drain(*clocks.iter().min().unwrap(), &mut take);
+                    pages.give(Upto::Time(*clocks.iter().min().unwrap()), &mut take);
                 }
             }
-            pages.finish(&mut take);
+            pages.give(Upto::End, &mut take);
             prop_assert_eq!(seen.len() as u64, pushed);
             prop_assert_eq!(pages.late(), 0, "nothing was given out before every CPU had come so far");
             prop_assert!(seen.windows(2).all(|pair| pair[0].1 <= pair[1].1));

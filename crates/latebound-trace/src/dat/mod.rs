@@ -14,7 +14,7 @@ mod track;
 pub use ahead::Ahead;
 pub use head::{Buffer, CpuData, CpuStats};
 pub use inflate::Compression;
-pub use live::LivePages;
+pub use live::{LivePages, Upto};
 pub use stream::{CpuStream, Item, MergedStream, RawEvent};
 
 pub(crate) use head::{MAGIC, read_event_formats, read_ftrace_formats, read_page_header};

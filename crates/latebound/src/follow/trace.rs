@@ -7,7 +7,7 @@ use anyhow::Result;
 use latebound_analysis::bound::{Estimator, FoldedInterrupts};
 use latebound_model::{Bound, Loss, Nanos, Tid, WorkloadCurve};
 use latebound_saved::{LiveEvents, PageTally};
-use latebound_trace::{Item, Symbols};
+use latebound_trace::{LivePages, Symbols, Upto};
 use latebound_tracefs::{Instance, InstanceOptions, Tracefs, remove_stale};
 
 use super::estimate::{REMEDY, estimated};
@@ -33,9 +33,9 @@ struct Estimating {
 }
 
 impl Reading for Estimating {
-    fn take(&mut self, item: &Item<'_>) {
+    fn take(&mut self, pages: &mut LivePages, upto: Upto) {
         let estimator = &mut self.estimator;
-        self.events.take(item, |event| estimator.observe(&event));
+        self.events.take_pages(pages, upto, &mut |event| estimator.observe(&event));
     }
 
     fn set_own(&mut self, own: BTreeSet<Tid>) {

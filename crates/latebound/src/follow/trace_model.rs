@@ -9,7 +9,7 @@ use latebound_analysis::bound::LiveBound;
 use latebound_model::{Bound, Loss, Nanos, Tid, WorkloadCurve};
 use latebound_report::loss_text;
 use latebound_saved::{LiveModel, PageTally};
-use latebound_trace::Item;
+use latebound_trace::{LivePages, Upto};
 use latebound_tracefs::{Instance, InstanceOptions, Tracefs, remove_stale};
 
 use super::{Follow, Target, Worst, Written, kernel_symbols};
@@ -45,8 +45,8 @@ impl Reading for LiveModel {
     const BY_TIME: bool = false;
     const FIRST: bool = true;
 
-    fn take(&mut self, item: &Item<'_>) {
-        LiveModel::take(self, item);
+    fn take(&mut self, pages: &mut LivePages, upto: Upto) {
+        self.take_pages(pages, upto);
     }
 
     fn set_own(&mut self, own: BTreeSet<Tid>) {
