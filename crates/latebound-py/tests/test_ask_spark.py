@@ -91,7 +91,7 @@ def test_a_killed_worker_and_a_poisoned_file_change_no_other_result(cluster, tmp
     traces = [FIXTURES / name for name in TRACES]
     poisoned = tmp_path / "poisoned.dat"
     poisoned.write_bytes(traces[0].read_bytes()[:3000])
-    files = [*traces, poisoned] * 100
+    files = [*traces, poisoned] * 50
     store = tmp_path / "fleet"
     here = {os.fspath(trace): latebound.bound(trace).data for trace in traces}
     SparkSession.getActiveSession().stop()
@@ -110,7 +110,7 @@ def test_a_killed_worker_and_a_poisoned_file_change_no_other_result(cluster, tmp
             assert result.document is None and "poisoned.dat" in result.error
         else:
             assert result.error is None and result.document == here[result.file]
-    # Each of the four files counts once, although it was done a hundred times.
+    # Each of the four files counts once, although it was done fifty times.
     rows = {row["file"]: row for row in result_rows(store)}
     assert len(result_rows(store)) == 4 and "poisoned.dat" in rows[os.fspath(poisoned)]["error"]
     assert {file: json.loads(rows[file]["document"]) for file in here} == here
