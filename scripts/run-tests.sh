@@ -8,9 +8,11 @@
 # The names of the tests say to which part each belongs:
 #     pure  no live_ in the name: needs no root and no kernel; and the tests of the library for Python
 #     lab   live_lab_: boots a guest of its own
-#     live  any other live_: runs on this machine's kernel as root, measures latencies and plants delays
+#     live  any other live_: runs on this machine's kernel as root. Those of live_beside_ hold what no load changes; the others measure
+#           latencies and plant delays
 # Neither pure nor lab measures this machine, so they run at once: a guest for each processor, and one thing more, since a guest that waits
-# leaves its processor idle. A live test would measure everything else, so the live tests run after all of those, one at a time.
+# leaves its processor idle. The tests of live_beside_ run with them, one at a time, since they wait for most of their time. Any other live
+# test would measure everything else, so those run after all of these, one at a time.
 #
 # Where a hypervisor takes the processors away, a test of times can fail by that alone. So of the tests that touch a kernel, up to six that
 # failed run again at the end, alone and at most twice; each that passes then is named. No other test has a second try.
@@ -162,6 +164,14 @@ pure() {
     [ -n "$part" ] || beside other . scripts/with-cargo.sh cargo test --quiet --workspace --doc
 }
 
+besides() {
+    while IFS=$'\t' read -r folder program; do
+        if [ -n "$(tests "$folder" "$program" live_beside_)" ]; then
+            one "$folder" "$program" live_beside_ --test-threads=1 || :
+        fi
+    done <"$work/programs"
+}
+
 # What is built for one thing alone is built before the guests start: beside them it would have the smallest share of the processors.
 if [ "$fuzz" -gt 0 ]; then scripts/fuzz.sh --build; fi
 if [ -z "$part" ] && includes pure; then scripts/test-python.sh --wheel >/dev/null; fi
@@ -174,12 +184,16 @@ if includes lab; then
 fi
 others &
 kinds+=($!)
+if includes live; then
+    besides &
+    kinds+=($!)
+fi
 for kind in "${kinds[@]}"; do wait "$kind"; done
 
 if includes live; then
     while IFS=$'\t' read -r folder program; do
-        if [ -n "$(tests "$folder" "$program" live_ --skip live_lab_)" ]; then
-            one "$folder" "$program" live_ --skip live_lab_ --test-threads=1 || :
+        if [ -n "$(tests "$folder" "$program" live_ --skip live_lab_ --skip live_beside_)" ]; then
+            one "$folder" "$program" live_ --skip live_lab_ --skip live_beside_ --test-threads=1 || :
         fi
     done <"$work/programs"
 fi

@@ -10,7 +10,7 @@ use crate::prometheus::{Prometheus, job, now};
 use crate::service::{DURATIONS, Service, becomes_true};
 
 #[test]
-fn live_serve_answers_who_comes_by_tls_with_the_token_alone() {
+fn live_beside_serve_answers_who_comes_by_tls_with_the_token_alone() {
     let _live = super::live();
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);

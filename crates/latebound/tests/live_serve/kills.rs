@@ -37,7 +37,7 @@ fn look(spool: &Path, known: &mut BTreeMap<String, u64>) -> Vec<Run> {
 }
 
 #[test]
-fn live_serve_that_is_killed_at_random_loses_one_interval_at_most() {
+fn live_beside_serve_that_is_killed_at_random_loses_one_interval_at_most() {
     let _live = super::live();
     let (kills, mut delays) = (random_kills::asked().unwrap_or(USUAL_KILLS), Delays::new());
     let folder = tempfile::tempdir().unwrap();

@@ -192,7 +192,7 @@ exec chroot "$root" /setpriv --bounding-set=-all --inh-caps=-all --no-new-privs 
 "#;
 
 #[test]
-fn live_push_of_the_daemonset_needs_no_privilege() {
+fn live_beside_push_of_the_daemonset_needs_no_privilege() {
     // It changes what is mounted, for itself.
     let _live = super::live();
     let folder = tempfile::tempdir().unwrap();
@@ -263,7 +263,7 @@ fn live_push_of_the_daemonset_needs_no_privilege() {
 }
 
 #[test]
-fn live_serve_of_the_daemonset_needs_the_capabilities_it_names() {
+fn live_beside_serve_of_the_daemonset_needs_the_capabilities_it_names() {
     let _live = super::live();
     let folder = tempfile::tempdir().unwrap();
     let resources = resources(&PATCHES);

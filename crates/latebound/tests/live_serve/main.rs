@@ -217,7 +217,7 @@ fn live_serve_goes_on_after_sigkill_within_its_limit() {
 }
 
 #[test]
-fn live_serve_puts_intervals_that_cannot_be_written_into_the_next() {
+fn live_beside_serve_puts_intervals_that_cannot_be_written_into_the_next() {
     let _live = live();
     let folder = tempfile::tempdir().unwrap();
     let disk = folder.path().join("disk");

@@ -121,7 +121,7 @@ fn assert_pushed(message: &Value, spool: &Path) {
 }
 
 #[test]
-fn live_serve_pushes_what_its_runs_have_to_a_real_receiver() {
+fn live_beside_serve_pushes_what_its_runs_have_to_a_real_receiver() {
     let _live = super::live();
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
@@ -176,7 +176,7 @@ fn live_serve_pushes_what_its_runs_have_to_a_real_receiver() {
 }
 
 #[test]
-fn live_serve_goes_on_while_its_receiver_is_away() {
+fn live_beside_serve_goes_on_while_its_receiver_is_away() {
     let _live = super::live();
     // Nothing is built while the service waits longer and longer for it.
     program();

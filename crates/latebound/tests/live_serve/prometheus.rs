@@ -151,7 +151,7 @@ fn bound_of_this_machine(folder: &Path) -> PathBuf {
 }
 
 #[test]
-fn live_serve_gives_a_real_prometheus_the_quantiles_of_its_runs() {
+fn live_beside_serve_gives_a_real_prometheus_the_quantiles_of_its_runs() {
     let _live = super::live();
     let folder = tempfile::tempdir().unwrap();
     let spool = folder.path().join("spool");
