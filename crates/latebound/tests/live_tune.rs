@@ -128,10 +128,32 @@ fn live_lab_with_the_tuner_who_waits_for_a_thread_waits_half_at_most() {
     assert!(off > 5e6 && tuned < off / 2.0, "{off} {tuned}");
 }
 
+/// Fails if the tuner helps nobody: the longest response of a round, behind a flusher and behind kswapd.
+#[test]
+fn live_lab_with_the_tuner_starved_flusher_and_kswapd_delay_half_at_most() {
+    let (said, _) = in_guest(
+        &[BY_INSTRUCTIONS, &["--disk", "64MiB", "--memory", "1GiB"]].concat(),
+        [Path::new("/bin/bash"), &guest_file("starved.sh"), Path::new(env!("CARGO_BIN_EXE_latebound"))],
+    );
+    let mut documents = serde_json::Deserializer::from_str(&said).into_iter::<Value>();
+    for name in ["flusher", "kswapd"] {
+        let trial = documents.next().unwrap().unwrap();
+        let [off, tuned] = of_high(&trial, "max");
+        eprintln!("{name}: {off} ns off, {tuned} ns tuned");
+        assert!(off > 1e8 && tuned < off / 2.0, "{name}: {off} {tuned}");
+    }
+}
+
 /// Of the task that is called so, without the tuner and with it.
 fn medians_of_high(trial: &Value) -> [f64; 2] {
+    of_high(trial, "p50")
+}
+
+/// The same of any statistic: the median of the rounds.
+fn of_high(trial: &Value, statistic: &str) -> [f64; 2] {
     let measures = trial["comparison"]["against"][0]["measures"].as_array().unwrap();
-    let is_median = |one: &&Value| one["of"].as_str().unwrap().contains("high") && one["statistic"] == "p50";
+    let is_median =
+        |one: &&Value| one["of"].as_str().unwrap().contains("high") && one["statistic"] == statistic;
     let median = measures.iter().find(is_median).unwrap_or_else(|| panic!("{measures:#?}"));
     ["base", "new"].map(|side| median[side]["median"].as_f64().unwrap())
 }
