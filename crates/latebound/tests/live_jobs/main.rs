@@ -167,7 +167,7 @@ fn show(name: &str, job: &Explanation) {
 struct Sums {
     /// Jobs that were explained.
     found: usize,
-    /// Those of them that were late by what was planted, and have it as cause for its time to within a tenth.
+    /// Those of them that were late by what was planted, and have it as cause for its time, at most a tenth more and little less.
     whole: usize,
     all: u64,
     /// What was planted, without what the machine took where that is all of the stretch; at least, and at most.
@@ -180,8 +180,8 @@ struct Sums {
 }
 
 impl Sums {
-    /// Of one job.
-    fn of(job: &Explanation, took: &Took, expected: Fits, may_be_short: bool) -> Sums {
+    /// Of one job; `least_percent` of what is planted are named over all jobs.
+    fn of(job: &Explanation, took: &Took, expected: Fits, may_be_short: bool, least_percent: u64) -> Sums {
         assert!(job.adds_up());
         let (least, most) = took.of_it.unwrap();
         let is_all = least == took.to - took.from;
@@ -189,7 +189,8 @@ impl Sums {
         let of_planted = if is_all { machines } else { 0 };
         let named = within(job, took, expected);
         let planted = (least - of_planted, most - of_planted);
-        let is_right = named * 10 >= planted.0 * 8 && named * 10 <= planted.1 * 11;
+        let is_right =
+            named * 100 >= planted.0 * (least_percent.min(90) - 10) && named * 10 <= planted.1 * 11;
         let unaccounted = within(job, took, |cause| cause.kind == CauseKind::Unaccounted);
         let whole = usize::from(if least >= LEAST_PLANTED { is_right } else { may_be_short });
         Sums { found: 1, whole, all: took.to - took.from, planted, named, unaccounted, machines, of_planted }
@@ -372,10 +373,16 @@ fn named_each_for_its_time(scenario: &Scenario, folder: &Path) {
     let mut wrong = String::new();
     for (name, plants) in &plants {
         let (_, expected) = scenario.expected.iter().find(|(known, _)| known == name).unwrap();
-        // The way into the exception and back is not in handle_mm_fault, the function that the recorder sees: 10 % of a fault on the clock of
-        // instructions.
+        // The way into the exception and back, and what the recorder's own programs take there, is not in handle_mm_fault, the function that it
+        // sees: 20 % of a fault on the clock of instructions, where a page is copied in 512 steps.
         let by_trace = source() == "tracefs";
-        let least = if *name == "fault" || (by_trace && *name == "major fault") { 85.0 } else { 98.0 };
+        let by_instructions = std::env::var_os(disk::DEVICE).is_some();
+        let least_percent = match *name {
+            "fault" if by_instructions => 75,
+            "fault" => 85,
+            "major fault" if by_trace => 85,
+            _ => 98,
+        };
         if by_trace && UNSEEN_BY_TRACE.contains(name) {
             let said =
                 run.missing.iter().any(|missing| missing.why.contains("quota holds or the freezer stops"));
@@ -393,7 +400,7 @@ fn named_each_for_its_time(scenario: &Scenario, folder: &Path) {
                 say_what_is_near(&run, name, *due, took);
                 continue;
             };
-            jobs.push((job, took, Sums::of(job, took, *expected, *name == "timer slack")));
+            jobs.push((job, took, Sums::of(job, took, *expected, *name == "timer slack", least_percent)));
             if std::env::var_os("LATEBOUND_SHOW").is_some() {
                 show(name, job);
             }
@@ -411,7 +418,7 @@ fn named_each_for_its_time(scenario: &Scenario, folder: &Path) {
                 wrong += &format!("{name}: {} of what tells it from others\n", Nanos(part));
             }
         }
-        if sums.found != enough || sums.whole != enough || !sums.is_within(least) {
+        if sums.found != enough || sums.whole != enough || !sums.is_within(least_percent as f64) {
             wrong += &format!("{name}: {sums}\n");
         }
     }
