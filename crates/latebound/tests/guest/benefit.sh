@@ -7,13 +7,8 @@
 # Then the test program's own test of a trial, on the same disk, made anew; what it prints goes to standard error.
 #
 # bash benefit.sh LATEBOUND TESTS
-set -e
-# A guest without work lets its time run, and a wait for the emulated disk would take what it likes.
-chrt --idle 0 sh -c 'while :; do :; done' &
-cp "$1" /run/binary
-/usr/sbin/mke2fs -q -t ext4 /dev/vda
-mkdir /run/disk && mount /dev/vda /run/disk
-cd /run
+# shellcheck source=crates/latebound/tests/guest/disk.sh
+. "${0%/*}/disk.sh"
 low=spin:name=low,priority=40,busy=9ms,period=10ms
 for high in write:name=high,priority=60,bytes=4KiB,period=50ms,file=1MiB,fsync echo:name=high,priority=60,bytes=16,period=21ms; do
     # The files are made before a task that computes is there.
