@@ -589,7 +589,7 @@ fn compose(
 }
 
 /// The processor without fast strings of bytes (ERMS, FSRM). With them kernel and C library clear and copy by `rep stosb` and `rep movsb`, and the
-/// emulator takes a step for each byte: a fourth of the time of a guest that loads BPF programs.
+/// emulator takes a step for each byte: up to a fourth of the time of a guest that loads BPF programs.
 fn hide_byte_strings(words: &mut [String]) {
     if let Some(at) = words.iter().position(|word| word == "-cpu")
         && let Some(processor) = words.get_mut(at + 1)

@@ -5,6 +5,7 @@
 //! decoder is made; decoding is a table look-up by event number and a few loads, without allocation. A format that
 //! lacks a field that is needed makes its event unknown, and says so; it is never guessed.
 
+mod comm;
 mod turn;
 mod usual;
 
@@ -12,6 +13,7 @@ use std::fmt;
 
 use latebound_model::{BlockStep, Cpu, SwitchReason, Tid};
 
+pub use self::comm::Comm;
 pub use self::turn::{Turn, Turned};
 
 use crate::format::{EventFormat, Field, FieldKind, Formats};
@@ -20,52 +22,6 @@ use crate::symbols::{PrintkStrings, TextOffset};
 /// Which processor vector or inter-processor interrupt: its name is [`Decoder::vector_name`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VectorId(pub u16);
-
-/// A thread's name as it stands in a record: up to 16 bytes, ended by a zero.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub struct Comm<'a>(pub &'a [u8]);
-
-impl<'a> Comm<'a> {
-    /// The bytes of the name.
-    pub fn bytes(self) -> &'a [u8] {
-        let end = memchr::memchr(0, self.0).unwrap_or(self.0.len());
-        &self.0[..end]
-    }
-
-    /// The bytes of the name with zeros behind them: at most 15, as the kernel keeps them (`TASK_COMM_LEN`, include/linux/sched.h).
-    pub fn padded(self) -> [u8; 16] {
-        let Ok(whole) = <[u8; 16]>::try_from(self.0) else {
-            let mut padded = [0; 16];
-            let name = self.bytes();
-            let length = name.len().min(15);
-            padded[..length].copy_from_slice(&name[..length]);
-            return padded;
-        };
-        // The lowest byte that is zero has its highest bit left; what stands behind that one is not looked at.
-        const ONES: u128 = u128::from_ne_bytes([1; 16]);
-        let word = u128::from_le_bytes(whole);
-        let zeros = word.wrapping_sub(ONES) & !word & (ONES << 7);
-        let bits = (zeros.trailing_zeros() & !7).min(120);
-        (word & ((1 << bits) - 1)).to_le_bytes()
-    }
-
-    /// The name as text, with bytes that are not UTF-8 replaced.
-    pub fn text(self) -> String {
-        String::from_utf8_lossy(self.bytes()).into_owned()
-    }
-}
-
-impl fmt::Display for Comm<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&String::from_utf8_lossy(self.bytes()))
-    }
-}
-
-impl fmt::Debug for Comm<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&String::from_utf8_lossy(self.bytes()), f)
-    }
-}
 
 /// A thread as a record names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

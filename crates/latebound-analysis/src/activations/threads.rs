@@ -65,7 +65,7 @@ impl Threads {
     /// A thread that is there.
     pub(super) fn know(&mut self, tid: Tid, kind: ThreadKind, comm: &[u8]) {
         self.insert(tid, kind, false);
-        self.named(tid, &comm_of(comm));
+        self.named(tid, comm_of(comm));
     }
 
     fn insert(&mut self, tid: Tid, kind: ThreadKind, unnamed: bool) {
@@ -75,9 +75,8 @@ impl Threads {
         self.known.insert(tid, Known { kind, unnamed, comm: [0; 16], subject: None });
     }
 
-    fn named(&mut self, tid: Tid, comm: &[u8; 16]) {
+    fn named(&mut self, tid: Tid, comm: [u8; 16]) {
         let Some(known) = self.known.get_mut(&tid) else { return };
-        let comm = *comm;
         if known.comm == comm {
             return;
         }
@@ -129,7 +128,7 @@ impl Threads {
             return known.kind;
         }
         self.kind(tid);
-        self.named(tid, comm);
+        self.named(tid, *comm);
         self.kind(tid)
     }
 

@@ -165,38 +165,37 @@ impl Lane {
     /// Looks for the next event, in the page and in those behind it.
     #[inline(always)]
     fn find(&mut self, layout: PageLayout, big_endian: bool, spare: &mut Vec<Vec<u8>>) {
-        self.event = match self.track.step(big_endian, &self.page) {
+        self.event = self.step(big_endian);
+        if self.event.is_none() {
+            self.turn_page(layout, big_endian, spare);
+        }
+    }
+
+    /// The next event of the page; what is left of a damaged page is noted, and passed over.
+    #[inline(always)]
+    fn step(&mut self, big_endian: bool) -> Option<(usize, usize)> {
+        match self.track.step(big_endian, &self.page) {
             Step::Event { start, end } => {
                 self.track.check_time();
-                Some((start, end))
+                return Some((start, end));
             }
             Step::Damaged { bytes } => {
                 self.track.discontinuity(DiscontinuityKind::Damaged { bytes: bytes as u64 });
-                return self.turn_page(layout, big_endian, spare);
             }
-            Step::Done => return self.turn_page(layout, big_endian, spare),
-        };
+            Step::Done => {}
+        }
+        None
     }
 
     /// Begins the next page that holds an event; without one there is none to walk.
     #[inline(never)]
     fn turn_page(&mut self, layout: PageLayout, big_endian: bool, spare: &mut Vec<Vec<u8>>) {
-        self.event = None;
-        while let Some(next) = self.behind.pop_front() {
+        while self.event.is_none()
+            && let Some(next) = self.behind.pop_front()
+        {
             spare.push(std::mem::replace(&mut self.page, next));
-            if !self.track.begin_page(&self.page, layout, big_endian) {
-                continue;
-            }
-            match self.track.step(big_endian, &self.page) {
-                Step::Event { start, end } => {
-                    self.track.check_time();
-                    self.event = Some((start, end));
-                    return;
-                }
-                Step::Damaged { bytes } => {
-                    self.track.discontinuity(DiscontinuityKind::Damaged { bytes: bytes as u64 })
-                }
-                Step::Done => {}
+            if self.track.begin_page(&self.page, layout, big_endian) {
+                self.event = self.step(big_endian);
             }
         }
     }

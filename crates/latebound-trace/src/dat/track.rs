@@ -52,9 +52,6 @@ impl Track {
     }
 
     pub(super) fn take_discontinuity(&mut self) -> Option<Discontinuity> {
-        if self.untold == 0 {
-            return None;
-        }
         let kind = self.discontinuities.iter_mut().find_map(Option::take)?;
         self.untold -= 1;
         Some(Discontinuity { cpu: self.cpu, page: self.page_index, after: self.last_time, kind })

@@ -70,7 +70,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::super::Decoder;
-    use super::*;
     use crate::format::Formats;
     use crate::symbols::PrintkStrings;
 
@@ -131,16 +130,6 @@ mod tests {
             let mut long = short.clone();
             long.slots.iter_mut().for_each(|slot| slot.usual = false);
             prop_assert_eq!(short.decode(&data), long.decode(&data));
-        }
-
-        /// Names of any bytes, ended or not.
-        #[test]
-        fn a_padded_name_has_the_bytes_before_its_end(name in proptest::collection::vec(prop_oneof![Just(0u8), Just(1), Just(0x80), any::<u8>()], 0..17)) {
-            let padded = Comm(&name).padded();
-            let bytes = Comm(&name).bytes();
-            let expected = &bytes[..bytes.len().min(15)];
-            prop_assert_eq!(&padded[..expected.len()], expected);
-            prop_assert!(padded[expected.len()..].iter().all(|&byte| byte == 0));
         }
     }
 }
