@@ -11,7 +11,7 @@ set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 # Settings that benches take from the environment are a part of the command.
 settings=()
-for name in KERNEL CLOCK MODULE CONFIG ROUNDS POLICIES FAIR DURATION PERIOD READ_PERIOD READ_BYTES SPIN_PERIOD BUSY SETTLE OPERATIONS EACH TIMEOUT JOBS; do
+for name in KERNEL CLOCK MODULE CONFIG ROUNDS POLICIES FAIR DURATION PERIOD READ_PERIOD READ_BYTES RCU_PRIORITY SPIN_PERIOD BUSY SETTLE OPERATIONS EACH TIMEOUT JOBS; do
     [ -z "${!name-}" ] || settings+=("$name=$(printf %q "${!name}")")
 done
 echo "commit     $(git -C "$root" describe --always --dirty --abbrev=12 2>/dev/null || echo unknown)"
