@@ -142,8 +142,8 @@ fn key(culprit: &Culprit) -> Key {
     let named = |rank, name: &String| (rank, 0, name.clone());
     match culprit {
         Culprit::Itself => (0, 0, String::new()),
-        Culprit::Thread(task) => (1, task.tid.0, task.comm.clone()),
-        Culprit::KernelThread(task) => (2, task.tid.0, task.comm.clone()),
+        Culprit::Thread(task) => (1, task.tid.0, task.comm.to_string()),
+        Culprit::KernelThread(task) => (2, task.tid.0, task.comm.to_string()),
         Culprit::Interrupt(name) => named(3, name),
         Culprit::Softirq(name) => named(4, name),
         Culprit::Quota(name) => named(5, name),

@@ -104,7 +104,7 @@ mod tests {
     use crate::blame::tests::cause;
 
     fn task(tid: i32) -> Task {
-        Task { tid: Tid(tid), comm: format!("t{tid}"), ..Task::default() }
+        Task { tid: Tid(tid), comm: format!("t{tid}").into(), ..Task::default() }
     }
 
     fn member(tid: i32, process: i32, group: &str) -> Membership {

@@ -499,7 +499,7 @@ mod tests {
     }
 
     fn task(tid: i32) -> Task {
-        Task { tid: Tid(tid), comm: format!("t{tid}"), ..Task::default() }
+        Task { tid: Tid(tid), comm: format!("t{tid}").into(), ..Task::default() }
     }
 
     /// A loop on CPU 0: it sleeps until multiples of a period, computes, waits for a lock once, and computes again.

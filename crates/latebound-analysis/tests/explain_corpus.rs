@@ -111,7 +111,7 @@ fn whoever_keeps_the_holder_of_a_lock_is_to_blame_not_the_holder() {
     let parsed = support::parse(case.events);
     let rows = blame(&[explain(&parsed.late, &parsed.events, &parsed.facts)]);
     let name = |culprit: &Culprit| match culprit {
-        Culprit::Thread(task) => task.comm.clone(),
+        Culprit::Thread(task) => task.comm.to_string(),
         other => format!("{other:?}"),
     };
     let shown: Vec<(String, u128, u64)> =

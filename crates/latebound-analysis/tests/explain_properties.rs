@@ -21,7 +21,13 @@ fn task(tid: i32, prio: i32) -> Task {
     } else {
         Policy::Other
     };
-    Task { tid: Tid(tid), comm: format!("t{tid}"), policy: Some(policy), prio: Some(prio), kernel: false }
+    Task {
+        tid: Tid(tid),
+        comm: format!("t{tid}").into(),
+        policy: Some(policy),
+        prio: Some(prio),
+        kernel: false,
+    }
 }
 
 fn any_task() -> impl Strategy<Value = Task> {
@@ -241,7 +247,7 @@ fn paint(history: &[Stretch], before: u64, seen_entry: bool) -> (Vec<Event>, u64
         let own = match which {
             0 => (CauseKind::IdleExit, String::new()),
             1 => (CauseKind::PreemptionOff, "t2".to_owned()),
-            _ => (CauseKind::TaskFirst, holder.comm.clone()),
+            _ => (CauseKind::TaskFirst, holder.comm.to_string()),
         };
         let task_time = |at: &mut u64, length: u64, ns: &mut Vec<(CauseKind, String)>| {
             ns.extend(std::iter::repeat_n(own.clone(), usize::try_from(length).unwrap()));

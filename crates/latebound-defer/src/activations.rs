@@ -157,7 +157,7 @@ mod tests {
     }
 
     fn named(tid: Tid) -> Task {
-        let comm = format!("thread-{tid}");
+        let comm = format!("thread-{tid}").into();
         Task { tid, comm, policy: Some(Policy::Fifo), prio: Some(79), kernel: false }
     }
 

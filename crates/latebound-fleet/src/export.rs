@@ -476,7 +476,7 @@ impl Threads {
             self.known.len() - 1
         });
         let tid = i32::try_from(place).map_or(i32::MIN, |place| -1 - place);
-        Task { tid: Tid(tid), comm: comm.to_string(), policy: None, prio: None, kernel: false }
+        Task { tid: Tid(tid), comm: comm.as_ref().into(), policy: None, prio: None, kernel: false }
     }
 
     fn members(self) -> Vec<Membership> {

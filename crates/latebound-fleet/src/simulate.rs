@@ -295,7 +295,7 @@ fn one_series(
 }
 
 fn task(tid: i32, comm: &str) -> Task {
-    Task { tid: Tid(tid), comm: comm.to_owned(), policy: None, prio: None, kernel: false }
+    Task { tid: Tid(tid), comm: comm.into(), policy: None, prio: None, kernel: false }
 }
 
 fn explanation(

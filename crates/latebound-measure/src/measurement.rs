@@ -590,7 +590,7 @@ fn task_of(tid: Tid, cpu: Cpu, options: &MeasureOptions) -> Task {
         Policy::Deadline => Some(-1),
         _ => None,
     };
-    Task { tid, comm: format!("measure/{cpu}"), policy: Some(options.policy), prio, kernel: false }
+    Task { tid, comm: format!("measure/{cpu}").into(), policy: Some(options.policy), prio, kernel: false }
 }
 
 #[cfg(test)]

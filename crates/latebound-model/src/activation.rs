@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::mechanism::Mechanism;
+use crate::name::Name;
 use crate::priority::Policy;
 use crate::units::{Cpu, Nanos, Tid};
 
@@ -15,7 +16,7 @@ pub struct Task {
     /// one activation from each other.
     pub tid: Tid,
     /// The name of the thread (`comm`), at most 15 bytes, with bytes that are not UTF-8 replaced.
-    pub comm: String,
+    pub comm: Name,
     /// The scheduling policy; `None` where the event did not carry it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<Policy>,
@@ -124,7 +125,7 @@ impl Activation {
         Activation {
             series,
             mechanism,
-            subject: thread.comm.clone(),
+            subject: thread.comm.to_string(),
             requested_at,
             activated_at: None,
             started_at,

@@ -20,6 +20,7 @@ mod late;
 mod mark;
 mod mechanism;
 mod migrate;
+mod name;
 mod priority;
 mod response;
 mod run;
@@ -50,6 +51,7 @@ pub use keep::{Keep, KeptActivations, WorstOfSeries};
 pub use late::{Late, LateAction, OnLate, Save, Stretch};
 pub use mark::{JobMarks, Mark, ParseMarkError, ThreadMarks};
 pub use mechanism::{Mechanism, SOFTIRQ_NAMES, softirq_name};
+pub use name::Name;
 pub use priority::{NoPriority, Policy, Priority, Scheduling};
 pub use response::Response;
 pub use run::{

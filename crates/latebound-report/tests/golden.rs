@@ -135,7 +135,11 @@ fn a_job_is_told_at_first_sight_with_its_thread_and_period() {
 fn of_many_threads_those_that_were_late_most_often_have_a_line() {
     let mut run = support::jobs();
     let thread = |number: u64| ThreadJobs {
-        task: Task { tid: Tid(1_000 + number as i32), comm: format!("worker-{number}"), ..Task::default() },
+        task: Task {
+            tid: Tid(1_000 + number as i32),
+            comm: format!("worker-{number}").into(),
+            ..Task::default()
+        },
         cycle: Some(regular()),
         marks: None,
         jobs: 100,

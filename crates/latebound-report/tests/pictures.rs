@@ -162,7 +162,7 @@ proptest! {
         let kinds = [CauseKind::TaskFirst, CauseKind::OwnCode, CauseKind::IdleExit, CauseKind::Unaccounted];
         let link = |tid: &i32| WaitLink {
             through: WaitThrough::Futex,
-            task: Task { tid: Tid(*tid), comm: name.clone(), ..Task::default() },
+            task: Task { tid: Tid(*tid), comm: name.as_str().into(), ..Task::default() },
             known_by: KnownBy::Owner,
         };
         let cause = |(kind, chain): (&CauseKind, &Vec<i32>)| Cause {

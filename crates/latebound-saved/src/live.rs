@@ -308,7 +308,7 @@ mod tests {
     const US: u64 = 1_000;
 
     fn task(tid: i32) -> Task {
-        Task { tid: Tid(tid), comm: format!("t{tid}"), prio: Some(120), ..Task::default() }
+        Task { tid: Tid(tid), comm: format!("t{tid}").into(), prio: Some(120), ..Task::default() }
     }
 
     fn event(at: u64, tid: i32, kind: EventKind) -> Event {

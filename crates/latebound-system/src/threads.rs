@@ -56,7 +56,7 @@ impl Thread {
         let end = if worker { name.find(['-', '+']).unwrap_or(name.len()) } else { name.len() };
         Task {
             tid: self.tid,
-            comm: name[..end].to_owned(),
+            comm: name[..end].into(),
             policy: Some(self.policy),
             prio: Some(self.prio),
             kernel: self.kernel,

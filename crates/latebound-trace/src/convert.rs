@@ -99,7 +99,7 @@ impl Converter {
             }
             TraceRecord::VectorExit { vector, .. } => EventKind::InterruptExit(vector_kind(vectors, vector)),
             TraceRecord::IrqHandlerEntry { irq, name } => {
-                let name = name.text();
+                let name = name.to_string();
                 if self.handlers.len() >= MEMORY {
                     self.handlers.clear();
                 }
@@ -167,7 +167,7 @@ fn vector_kind(vectors: &[String], vector: VectorId) -> InterruptKind {
 
 /// The task of a record. Its policy is not in the trace, and whether it is a kernel thread is not either.
 fn model_task(task: &TaskRef<'_>) -> Task {
-    Task { tid: task.tid, comm: task.comm.text(), policy: None, prio: Some(task.prio), kernel: false }
+    Task { tid: task.tid, comm: task.comm.name(), policy: None, prio: Some(task.prio), kernel: false }
 }
 
 /// The event that a discontinuity means; `at` is the time of the next event of its CPU. A clock that ran backwards is no loss.

@@ -17,7 +17,7 @@ const WORKER: (i32, &str, i32) = (21, "kworker/0:1", 120);
 const SHELL: (i32, &str, i32) = (30, "sh", 120);
 
 fn task((tid, comm, prio): (i32, &str, i32)) -> Task {
-    Task { tid: Tid(tid), comm: comm.to_owned(), policy: None, prio: Some(prio), kernel: false }
+    Task { tid: Tid(tid), comm: comm.into(), policy: None, prio: Some(prio), kernel: false }
 }
 
 /// Events of CPU 0.

@@ -34,7 +34,7 @@ impl Seen {
         let end = self.comm.iter().position(|&byte| byte == 0).unwrap_or(self.comm.len());
         Task {
             tid: self.tid,
-            comm: String::from_utf8_lossy(&self.comm[..end]).into_owned(),
+            comm: latebound_model::Name::of_bytes(&self.comm[..end]),
             policy: None,
             prio: self.prio,
             kernel: self.kernel,

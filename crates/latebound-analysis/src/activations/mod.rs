@@ -663,7 +663,7 @@ impl Activations {
                     true => Mechanism::ThreadedIrq,
                     false => Mechanism::KernelThread,
                 };
-                let subject = self.kept.add(mechanism, Name::Text(text), Some(seen));
+                let subject = self.kept.add(mechanism, Name::Text(text.into()), Some(seen));
                 self.threads.set_subject(next.tid, subject);
                 subject
             }

@@ -438,7 +438,7 @@ impl<I: Interrupts> CpuEstimator<I> {
                     latency,
                     woken: Nanos(waiting.since.at),
                     tid: next.tid,
-                    comm: next.comm.clone(),
+                    comm: next.comm.to_string(),
                     from_idle: waiting.from_idle,
                 });
             }
@@ -479,7 +479,7 @@ fn edge(what: &str, task: Option<&Task>) -> WindowEdge {
         caller: what.to_owned(),
         tid: task.map_or(Tid(-1), |task| task.tid),
         comm: task.map_or_else(String::new, |task| {
-            if task.is_idle() { "idle task".to_owned() } else { task.comm.clone() }
+            if task.is_idle() { "idle task".to_owned() } else { task.comm.to_string() }
         }),
     }
 }
@@ -491,7 +491,7 @@ mod tests {
     use latebound_model::SwitchReason;
 
     fn task(tid: i32, prio: i32) -> Task {
-        Task { tid: Tid(tid), comm: format!("t{tid}"), prio: Some(prio), ..Task::default() }
+        Task { tid: Tid(tid), comm: format!("t{tid}").into(), prio: Some(prio), ..Task::default() }
     }
 
     fn timer() -> InterruptKind {

@@ -197,7 +197,7 @@ mod tests {
     use crate::bound::Observations;
 
     fn task(tid: i32, prio: i32) -> Task {
-        Task { tid: Tid(tid), comm: format!("t{tid}"), prio: Some(prio), ..Task::default() }
+        Task { tid: Tid(tid), comm: format!("t{tid}").into(), prio: Some(prio), ..Task::default() }
     }
 
     /// Wake-ups from a thread that runs, with a timer before, for as many rounds.

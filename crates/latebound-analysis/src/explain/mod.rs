@@ -111,7 +111,7 @@ pub fn explain(late: &Activation, events: &[Event], facts: &KernelFacts) -> Expl
     attach_stacks(&mut causes, &case);
     let mut task = case.task.clone();
     if task.comm.is_empty() {
-        task.comm.clone_from(&late.subject);
+        task.comm = late.subject.as_str().into();
     }
     let mut explanation = Explanation {
         series: late.series.clone(),

@@ -165,7 +165,7 @@ impl<'u> Within<'u> {
                 is_idle: true,
             },
             (None, task) => Within {
-                name: task.as_ref().map_or_else(|| "a thread".to_owned(), |task| task.comm.clone()),
+                name: task.as_ref().map_or_else(|| "a thread".to_owned(), |task| task.comm.to_string()),
                 usual: Some(usual.delays()),
                 is_short: false,
                 is_idle: false,

@@ -74,8 +74,13 @@ fn met(observer: &Observer) -> Vec<SubjectSeries> {
         .into_iter()
         .filter_map(|(first, name)| {
             let kind = Kind::from_raw((name.key >> 56) as u32)?;
-            let thread =
-                Task { tid: Tid(name.tid), comm: name.text.clone(), policy: None, prio: None, kernel: true };
+            let thread = Task {
+                tid: Tid(name.tid),
+                comm: name.text.as_str().into(),
+                policy: None,
+                prio: None,
+                kernel: true,
+            };
             let (mechanism, text, task) = match kind {
                 Kind::Irq => (Mechanism::HardIrq, format!("{}-{}", name.irq, name.text), None),
                 Kind::Ipi => (Mechanism::Vector, name.text, None),

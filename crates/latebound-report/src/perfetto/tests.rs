@@ -19,7 +19,7 @@ const KINDS: [CauseKind; 7] = [
 ];
 
 fn task(tid: i32) -> Task {
-    Task { tid: Tid(tid), comm: format!("t{tid}"), ..Task::default() }
+    Task { tid: Tid(tid), comm: format!("t{tid}").into(), ..Task::default() }
 }
 
 /// An explanation that adds up: its spans are as long as `spans` says, each with a kind by its number and whom was waited for.
@@ -207,8 +207,8 @@ fn a_chain_of_waits_is_a_slice_and_a_flow_for_each_link() {
 #[test]
 fn names_with_control_characters_are_written_out_everywhere() {
     let mut job = explained(1, 0, &[(5, 0, vec![2]), (5, 3, vec![])], true);
-    job.task.comm = "a\x1b[2J\n".to_owned();
-    job.causes[0].via[0].task.comm = "b\u{202e}".to_owned();
+    job.task.comm = "a\x1b[2J\n".into();
+    job.causes[0].via[0].task.comm = "b\u{202e}".into();
     job.causes[1].subject = "c\x07".to_owned();
     job.causes[1].detail = Some("d\x07".to_owned());
     let bytes = trace(&[job]);

@@ -129,15 +129,15 @@ pub(crate) fn hostile_jobs() -> Run {
     let mut names = super::HOSTILE_NAMES.iter().cycle();
     let mut name = || (*names.next().unwrap_or(&"")).to_owned();
     for job in &mut run.worst {
-        job.task.comm = name();
+        job.task.comm = name().into();
         job.members.iter_mut().for_each(|member| member.group = name());
         for cause in &mut job.causes {
             cause.subject = name();
             if let Some(task) = &mut cause.task {
-                (task.comm, task.prio) = (name(), Some(i32::MIN));
+                (task.comm, task.prio) = (name().into(), Some(i32::MIN));
             }
             for link in &mut cause.via {
-                (link.task.comm, link.task.prio) = (name(), Some(i32::MAX));
+                (link.task.comm, link.task.prio) = (name().into(), Some(i32::MAX));
             }
         }
     }
@@ -198,11 +198,11 @@ pub(crate) fn hostile_late() -> [Run; 2] {
                 (action.action, action.last_failure) = (name(), Some(name()));
             }
             for save in &mut done.saves {
-                (save.run, save.late.task.comm) = (name(), name());
+                (save.run, save.late.task.comm) = (name(), name().into());
             }
         }
         if let Some(stretch) = &mut run.stretch {
-            stretch.late.task.comm = name();
+            stretch.late.task.comm = name().into();
         }
         run
     })

@@ -31,7 +31,7 @@ pub(crate) fn values(seed: u64, how_many: usize) -> Vec<Nanos> {
 }
 
 pub(crate) fn task(tid: i32, comm: &str) -> Task {
-    Task { tid: Tid(tid), comm: comm.to_owned(), policy: Some(Policy::Fifo), prio: Some(19), kernel: false }
+    Task { tid: Tid(tid), comm: comm.into(), policy: Some(Policy::Fifo), prio: Some(19), kernel: false }
 }
 
 fn series(cpu: u32, quantity: Quantity, seed: u64, how_many: usize) -> Series {

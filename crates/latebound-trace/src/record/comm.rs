@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use latebound_model::Name;
+
 /// A thread's name as it stands in a record: up to 16 bytes, ended by a zero.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Comm<'a>(pub &'a [u8]);
@@ -34,8 +36,8 @@ impl<'a> Comm<'a> {
     }
 
     /// The name as text, with bytes that are not UTF-8 replaced.
-    pub fn text(self) -> String {
-        String::from_utf8_lossy(self.bytes()).into_owned()
+    pub fn name(self) -> Name {
+        Name::of_bytes(self.bytes())
     }
 }
 

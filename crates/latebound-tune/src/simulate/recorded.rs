@@ -451,8 +451,8 @@ const OTHERS: &str = "(others)";
 
 impl Thread {
     fn learn(&mut self, task: &Task) {
-        if self.name != task.comm {
-            self.name.clone_from(&task.comm);
+        if task.comm != self.name {
+            self.name = task.comm.to_string();
         }
         // Saved traces do not tell; then the name has to.
         let by_name =

@@ -81,7 +81,7 @@ fn process_of(late: &Activation) -> Result<Tid> {
     // Its number may have been given to another one meanwhile.
     let name = read("comm")?;
     anyhow::ensure!(
-        name.trim_end_matches('\n') == task.comm,
+        task.comm == name.trim_end_matches('\n'),
         "thread {} is called {} now, not {}: it may be another one",
         task.tid,
         printable(name.trim_end()),
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     fn late(tid: Tid, comm: &str) -> Activation {
-        let task = Task { tid, comm: comm.to_owned(), ..Task::default() };
+        let task = Task { tid, comm: comm.into(), ..Task::default() };
         let (due, ran) = (Nanos(1_000), Nanos(6_000));
         Activation::of_thread("s".into(), Mechanism::TimerWakeup, task, Cpu(3), due, ran)
     }

@@ -175,7 +175,7 @@ fn worst_of(watch: &mut Watch, measured: &latebound_measure::Measured) {
         let naive = series.quantity == latebound_model::Quantity::LatencyNaive;
         if naive && watch.worst.get(&cpu).is_none_or(|worst| worst.latency < max) {
             let woken = Nanos::ZERO;
-            let (tid, comm) = (task.tid, task.comm.clone());
+            let (tid, comm) = (task.tid, task.comm.to_string());
             watch.worst.insert(cpu, MeasuredWakeup { latency: max, woken, tid, comm, from_idle: false });
         }
     }

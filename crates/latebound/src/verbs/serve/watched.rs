@@ -394,7 +394,7 @@ mod tests {
         let series = |comm: &str, quantity, values: &[u64], clipped: u64| {
             let mut histogram = Histogram::new();
             values.iter().for_each(|&value| histogram.record(Nanos(value)));
-            let task = Task { comm: comm.to_owned(), ..Task::default() };
+            let task = Task { comm: comm.into(), ..Task::default() };
             let subject = Subject { name: comm.to_owned(), task: Some(task), cpu: None };
             let mut one =
                 Series::new(Mechanism::ThreadWakeup, quantity, subject, Evidence::Events, histogram);
