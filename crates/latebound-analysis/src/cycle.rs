@@ -8,8 +8,8 @@
 
 use foldhash::HashMap;
 use latebound_model::{
-    Activation, CallObject, Cpu, Cycle, Event, EventKind, Mechanism, Nanos, Sureness, SwitchReason, Task,
-    Tid, WaitSite,
+    Activation, CallObject, Cpu, Cycle, Event, EventKind, Mechanism, Name, Nanos, Sureness, SwitchReason,
+    Task, Tid, WaitSite,
 };
 
 /// As many threads are followed at once.
@@ -105,7 +105,7 @@ impl CycleChoice {
             CycleChoice::Off => None,
             CycleChoice::Recognised => choose(sites).filter(|cycle| cycle.sureness >= Sureness::Likely),
             CycleChoice::Call(call) => {
-                let in_call = |counts: &&SiteCounts| counts.site.call.as_ref() == Some(call);
+                let in_call = |counts: &&SiteCounts| counts.site.call.as_deref() == Some(call.as_str());
                 let sites: Vec<SiteCounts> = sites.iter().filter(in_call).cloned().collect();
                 choose(&sites).map(|cycle| Cycle { sureness: Sureness::Sure, ..cycle })
             }
@@ -147,9 +147,9 @@ struct Woken {
 /// One thread on its way through a wait.
 #[derive(Clone, Debug, Default)]
 struct InWait {
-    call: Option<(Nanos, String, Option<CallObject>)>,
+    call: Option<(Nanos, Name, Option<CallObject>)>,
     /// The call that it was in when it was switched out last, where its entry was not seen.
-    call_at_switch: Option<String>,
+    call_at_switch: Option<Name>,
     slept_at: Option<Nanos>,
     /// Whether it slept in the call that it is in.
     slept_in_call: bool,

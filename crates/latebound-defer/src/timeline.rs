@@ -570,8 +570,8 @@ mod tests {
     fn other_interrupts_and_softirqs_have_lanes_and_the_share_they_held() {
         let mut records = records();
         (records[6].started_ns, records[6].ended_ns) = (9_000_900, 9_001_900);
-        let vector = |name: &str| InterruptKind::Vector { name: name.to_owned() };
-        let device = || InterruptKind::Device { irq: 11, name: "eth0".to_owned() };
+        let vector = |name: &str| InterruptKind::Vector { name: name.into() };
+        let device = || InterruptKind::Device { irq: 11, name: "eth0".into() };
         let timer = || EventKind::HrtimerExpireEntry { timer: 1, soft_expires: Nanos(0), expires: Nanos(0) };
         let entry = EventKind::InterruptEntry;
         let exit = EventKind::InterruptExit;

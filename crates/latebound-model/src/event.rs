@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::activation::Task;
 use crate::cause::Stack;
+use crate::name::Name;
 use crate::units::{Cpu, Nanos, Tid};
 
 /// Which interrupt. Device interrupts and processor vectors are separate number spaces.
@@ -24,12 +25,12 @@ pub enum InterruptKind {
         /// The Linux interrupt number, as in `/proc/interrupts`.
         irq: u32,
         /// The handler's name.
-        name: String,
+        name: Name,
     },
     /// A vector of the processor, by the event that names it: `local_timer`, `reschedule`, `call_function`.
     Vector {
         /// The event's name without `_entry`.
-        name: String,
+        name: Name,
     },
 }
 
@@ -259,7 +260,7 @@ pub enum EventKind {
         /// The item's address.
         work: u64,
         /// The name of its function.
-        function: String,
+        function: Name,
     },
     /// A worker ended a work item.
     WorkEnd {
@@ -295,7 +296,7 @@ pub enum EventKind {
     /// The current thread enters a system call.
     SystemCallEntry {
         /// Its name: `futex`, or `system call 999` where the name is not known.
-        call: String,
+        call: Name,
         /// What it works on.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         object: Option<CallObject>,
@@ -310,7 +311,7 @@ pub enum EventKind {
         sleep: SleepKind,
         /// The name of the system call; `None` of a thread that is in none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        call: Option<String>,
+        call: Option<Name>,
     },
     /// The kernel begins to make a page of the current thread's memory accessible.
     PageFaultEntry {

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::activation::Task;
 use crate::event::CallObject;
 use crate::mark::ThreadMarks;
+use crate::name::Name;
 use crate::units::Nanos;
 
 /// A place of a program at which it waits: a system call on one object.
@@ -16,7 +17,7 @@ use crate::units::Nanos;
 pub struct WaitSite {
     /// The name of the system call; `None` where the recording does not show calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub call: Option<String>,
+    pub call: Option<Name>,
     /// What the call works on. The owner of a futex changes and tells no place from another, so it is `None` here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub object: Option<CallObject>,
@@ -34,7 +35,7 @@ impl WaitSite {
             }
             other => other,
         });
-        WaitSite { call: Some(call.to_owned()), object, by_timer: None }
+        WaitSite { call: Some(call.into()), object, by_timer: None }
     }
 }
 

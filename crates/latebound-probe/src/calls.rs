@@ -3,15 +3,15 @@
 //!
 //! Calls of 32-bit programs on a 64-bit kernel have numbers of their own and are taken for others.
 
-use latebound_model::CallArguments;
+use latebound_model::{CallArguments, Name};
 use syscalls::Sysno;
 
 use crate::recorder::wire::{CallClass, LB_CALLS};
 
 /// The name of a system call; `system call N` where it has none here.
-pub(crate) fn name(number: u32) -> String {
+pub(crate) fn name(number: u32) -> Name {
     let known = usize::try_from(number).ok().and_then(Sysno::new);
-    known.map_or_else(|| format!("system call {number}"), |call| call.name().to_owned())
+    known.map_or_else(|| format!("system call {number}").into(), |call| Name::of_static(call.name()))
 }
 
 /// What the arguments of each call mean, by its number.

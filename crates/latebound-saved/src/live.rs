@@ -326,7 +326,7 @@ mod tests {
 
     fn sleep(at: u64, tid: i32) -> Event {
         let object = Some(CallObject::Sleep { absolute: true });
-        event(at, tid, EventKind::SystemCallEntry { call: "clock_nanosleep".to_owned(), object })
+        event(at, tid, EventKind::SystemCallEntry { call: "clock_nanosleep".into(), object })
     }
 
     /// A thread 7 with a period of 1 ms that waits 20 us to run, and runs for 100 us.

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use foldhash::HashMap;
-use latebound_model::{Cpu, Event, EventKind, InterruptKind, Nanos, SleepKind, Stack, Task};
+use latebound_model::{Cpu, Event, EventKind, InterruptKind, Name, Nanos, SleepKind, Stack, Task};
 
 use crate::clock::Clock;
 use crate::dat::{Buffer, Item, TraceFile};
@@ -27,7 +27,7 @@ pub struct Converter {
     /// Soft and hard expiry of every timer that was started.
     timers: HashMap<u64, (Nanos, Nanos)>,
     /// The names of the handlers of device interrupts, by number: their exits do not repeat them.
-    handlers: HashMap<(Cpu, u32), String>,
+    handlers: HashMap<(Cpu, u32), Name>,
     unstarted: u64,
     machine: Machine,
     threads: Threads,
@@ -99,7 +99,7 @@ impl Converter {
             }
             TraceRecord::VectorExit { vector, .. } => EventKind::InterruptExit(vector_kind(vectors, vector)),
             TraceRecord::IrqHandlerEntry { irq, name } => {
-                let name = name.to_string();
+                let name = name.name();
                 if self.handlers.len() >= MEMORY {
                     self.handlers.clear();
                 }
@@ -142,8 +142,8 @@ impl Converter {
             },
             TraceRecord::WorkStart { work, function } => {
                 let function = match symbols.resolve(function) {
-                    Some((name, 0)) => name.to_owned(),
-                    _ => format!("{function:#x}"),
+                    Some((name, 0)) => name.into(),
+                    _ => format!("{function:#x}").into(),
                 };
                 EventKind::WorkStart { work, function }
             }
@@ -162,7 +162,7 @@ impl Converter {
 
 fn vector_kind(vectors: &[String], vector: VectorId) -> InterruptKind {
     let name = vectors.get(usize::from(vector.0)).map_or("vector", String::as_str);
-    InterruptKind::Vector { name: name.to_owned() }
+    InterruptKind::Vector { name: name.into() }
 }
 
 /// The task of a record. Its policy is not in the trace, and whether it is a kernel thread is not either.

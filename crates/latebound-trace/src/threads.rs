@@ -6,7 +6,7 @@
 //! fault: that sleep is told as the fault. A fault without a sleep is too short to be told from what follows it.
 
 use foldhash::HashMap;
-use latebound_model::{CallArguments, EventKind, SwitchReason, Tid};
+use latebound_model::{CallArguments, EventKind, Name, SwitchReason, Tid};
 
 use crate::record::TraceRecord;
 
@@ -37,14 +37,14 @@ impl Machine {
     }
 
     /// The name of a system call; `system call N` where it has none.
-    pub(crate) fn call(self, number: i64) -> String {
+    pub(crate) fn call(self, number: i64) -> Name {
         let at = usize::try_from(number).ok();
         let known = match self {
             Machine::X86_64 => at.and_then(syscalls::x86_64::Sysno::new).map(|call| call.name()),
             Machine::Aarch64 => at.and_then(syscalls::aarch64::Sysno::new).map(|call| call.name()),
             Machine::Other => None,
         };
-        known.map_or_else(|| format!("system call {number}"), str::to_owned)
+        known.map_or_else(|| format!("system call {number}").into(), Name::of_static)
     }
 }
 

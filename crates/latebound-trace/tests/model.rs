@@ -19,7 +19,7 @@ fn model_events(name: &str) -> Vec<Event> {
 fn a_timer_wakeup_in_a_saved_trace_is_followed_from_expiry_to_switch() {
     let events = model_events("v7-zstd.trace.dat");
     assert!(events.is_sorted_by_key(|event| event.at));
-    let local_timer = InterruptKind::Vector { name: "local_timer".to_owned() };
+    let local_timer = InterruptKind::Vector { name: "local_timer".into() };
     // trace-cmd report: sleep-23768 hrtimer_start hrtimer=0xffffc9000a347c30 expires=1528531960589
     // softexpires=1528531910589; then <idle>-0 [001] 1528.531994 hrtimer_expire_entry, sched_waking of sleep 23768.
     let (timer, soft_expires, expires) =

@@ -51,7 +51,7 @@ impl Story {
     }
 
     fn interrupt_wakes(&mut self, at: u64, woken: (i32, &str, i32)) {
-        let timer = || InterruptKind::Vector { name: "local_timer".to_owned() };
+        let timer = || InterruptKind::Vector { name: "local_timer".into() };
         self.event(at, EventKind::InterruptEntry(timer()));
         self.wakes(at, woken);
         self.event(at, EventKind::InterruptExit(timer()));

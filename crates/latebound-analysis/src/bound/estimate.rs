@@ -158,14 +158,15 @@ impl<I: Interrupts> Estimator<I> {
         }
     }
 
-    fn source(&mut self, kind: &InterruptKind) -> (Source, String) {
+    fn source<'e>(&mut self, kind: &'e InterruptKind) -> (Source, &'e str) {
         match kind {
-            InterruptKind::Device { irq, name } => (Source::Device(*irq), name.clone()),
+            InterruptKind::Device { irq, name } => (Source::Device(*irq), name),
             InterruptKind::Vector { name } => {
-                let known = X86_VECTORS.iter().find(|(vector, _)| vector == name).map(|&(_, number)| number);
+                let known = X86_VECTORS.iter().find(|(vector, _)| name == vector).map(|&(_, number)| number);
                 let next = 0x1_0000 + self.vectors.len() as u32;
-                let number = known.unwrap_or_else(|| *self.vectors.entry(name.clone()).or_insert(next));
-                (Source::Vector(number), name.clone())
+                let learnt = known.or_else(|| self.vectors.get(name.as_str()).copied());
+                let number = learnt.unwrap_or_else(|| *self.vectors.entry(name.to_string()).or_insert(next));
+                (Source::Vector(number), name)
             }
         }
     }
@@ -290,7 +291,7 @@ impl<I: Interrupts> CpuEstimator<I> {
         }
     }
 
-    fn observe(&mut self, event: &Event, source: Option<(Source, String)>) {
+    fn observe(&mut self, event: &Event, source: Option<(Source, &str)>) {
         let at = event.at.0;
         if !matches!(event.kind, EventKind::Lost { .. }) && event.cpu == self.cpu {
             self.interrupts.tick(event.at, || self.variables);
@@ -305,7 +306,7 @@ impl<I: Interrupts> CpuEstimator<I> {
         match &event.kind {
             EventKind::InterruptEntry(_) => {
                 if let Some((source, name)) = source {
-                    self.interrupts.name(source, &name);
+                    self.interrupts.name(source, name);
                     self.heard = true;
                     self.frames.push(Frame { source, start: at, within: 0 });
                 }
@@ -495,7 +496,7 @@ mod tests {
     }
 
     fn timer() -> InterruptKind {
-        InterruptKind::Vector { name: "local_timer".to_owned() }
+        InterruptKind::Vector { name: "local_timer".into() }
     }
 
     fn switch(prev: &Task, next: &Task) -> EventKind {
@@ -600,7 +601,7 @@ mod tests {
     #[test]
     fn an_interrupt_whose_end_was_not_seen_hides_none_that_come_later() {
         let (fair, urgent, idle) = (task(10, 120), task(20, 9), task(0, 120));
-        let device = InterruptKind::Device { irq: 11, name: "disk".to_owned() };
+        let device = InterruptKind::Device { irq: 11, name: "disk".into() };
         let seen = seen(vec![
             // It had begun before anybody looked, which is no loss.
             (50, EventKind::InterruptExit(timer())),

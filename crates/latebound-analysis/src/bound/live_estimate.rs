@@ -208,7 +208,7 @@ mod tests {
             reason: SwitchReason::Preempted,
             next: next.clone(),
         };
-        let timer = InterruptKind::Vector { name: "local_timer".to_owned() };
+        let timer = InterruptKind::Vector { name: "local_timer".into() };
         let mut events = vec![Event::new(Nanos(1), Cpu(0), switch(&task(0, 120), &fair))];
         for round in 0..rounds {
             let at = 1_000_000 + round * 1_000_000;

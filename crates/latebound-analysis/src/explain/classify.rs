@@ -187,7 +187,7 @@ impl<'m> Case<'m> {
             },
             // A kernel that shows the timer but not its interrupt.
             (None, Some(expiry)) => Carrier::Hard(Rc::new(OpenFrame {
-                frame: Frame::Interrupt(latebound_model::InterruptKind::Vector { name: "timer".to_owned() }),
+                frame: Frame::Interrupt(latebound_model::InterruptKind::Vector { name: "timer".into() }),
                 since: Some(expiry.at),
             })),
             (None, None) => Carrier::Unknown,

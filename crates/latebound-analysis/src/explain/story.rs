@@ -3,7 +3,7 @@
 //!
 //! Owns what the events of one thread tell of it. Which cause follows is decided elsewhere.
 
-use latebound_model::{CallObject, EventKind, Nanos, SleepKind, Tid};
+use latebound_model::{CallObject, EventKind, Name, Nanos, SleepKind, Tid};
 
 use super::machine::Machine;
 
@@ -11,7 +11,7 @@ use super::machine::Machine;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Call {
     /// Its name; empty where its entry was not seen.
-    pub(super) name: String,
+    pub(super) name: Name,
     /// What it works on.
     pub(super) object: Option<CallObject>,
     /// When it was entered; `None` where that was not seen.
@@ -44,7 +44,7 @@ pub(super) struct Doing {
 pub(super) struct Sleep {
     pub(super) at: Nanos,
     pub(super) kind: SleepKind,
-    pub(super) call: Option<String>,
+    pub(super) call: Option<Name>,
 }
 
 /// One thread's history.
@@ -99,7 +99,7 @@ impl Story {
                 }
                 EventKind::SystemCallExit => {
                     if !story.shows_calls {
-                        let call = Call { name: String::new(), object: None, entered: None };
+                        let call = Call { name: Name::default(), object: None, entered: None };
                         story.push(Nanos::ZERO, &Doing { call: Some(call), ..Doing::default() });
                     }
                     story.shows_calls = true;

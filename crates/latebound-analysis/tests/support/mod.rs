@@ -262,7 +262,7 @@ pub(crate) fn parse(text: &str) -> Parsed {
                     "out" => EventKind::SwitchedOut {
                         tid: tid(rest[0]),
                         sleep: word::<SleepKind>(rest[1]),
-                        call: (rest[2] != "-").then(|| rest[2].to_owned()),
+                        call: (rest[2] != "-").then(|| rest[2].into()),
                     },
                     "fault" => EventKind::PageFaultEntry {
                         address: 4096,

@@ -2,7 +2,7 @@
 //! From the recorder's records to the model's events. Pure: names and stacks come through [`Lookup`].
 
 use latebound_model::{
-    BlockStep, CallObject, Cpu, Event, EventKind, FileKind, InterruptKind, Nanos, SleepKind, Stack,
+    BlockStep, CallObject, Cpu, Event, EventKind, FileKind, InterruptKind, Name, Nanos, SleepKind, Stack,
     SwitchReason, Task, Tid,
 };
 
@@ -12,7 +12,7 @@ use super::wire::{
     LB_FLAG_UNINTERRUPTIBLE, StackOf,
 };
 use crate::calls;
-use crate::task::{task, text};
+use crate::task::{name, task, text};
 use crate::vector::Vector;
 
 /// What records only point at.
@@ -92,12 +92,12 @@ pub(crate) fn decode(record: &FlightRecord, cpu: Cpu, lookup: &impl Lookup, out:
     let number = u32::from(record.number);
     let flags = u32::from(record.flags);
     let vector = || match Vector::from_raw(number).and_then(Vector::name) {
-        Some(name) => InterruptKind::Vector { name: name.to_owned() },
-        None => InterruptKind::Vector { name: text(&bytes_of(&values)) },
+        Some(name) => InterruptKind::Vector { name: Name::of_static(name) },
+        None => InterruptKind::Vector { name: name(&bytes_of(&values)) },
     };
     let device = || InterruptKind::Device {
         irq: u32::try_from(record.next_tid).unwrap_or_default(),
-        name: text(&bytes_of(&values)),
+        name: name(&bytes_of(&values)),
     };
     let current = Some(Tid(record.prev_tid));
     if let (FlightKind::Switch, Some(kind)) = (of, switched_out(record, flags)) {
@@ -155,7 +155,7 @@ pub(crate) fn decode(record: &FlightRecord, cpu: Cpu, lookup: &impl Lookup, out:
         },
         FlightKind::HrtimerExit => EventKind::HrtimerExpireExit { timer: values[0] },
         FlightKind::WorkStart => {
-            EventKind::WorkStart { work: values[0], function: lookup.function(values[1]) }
+            EventKind::WorkStart { work: values[0], function: lookup.function(values[1]).into() }
         }
         FlightKind::WorkEnd => EventKind::WorkEnd { work: values[0] },
         FlightKind::SchedEntry => EventKind::SchedulerEntry,
@@ -321,7 +321,7 @@ mod tests {
         ] {
             let of = record(FlightKind::Switch, number, 8, [0; 4]);
             let events = decoded(FlightRecord { flags: flags as u8, ..of });
-            let call = Some("clock_nanosleep".to_owned());
+            let call = Some("clock_nanosleep".into());
             assert_eq!(events[0], EventKind::SwitchedOut { tid: Tid(7), sleep, call });
             assert!(matches!(events[1], EventKind::Switch { .. }) && events.len() == 2);
         }

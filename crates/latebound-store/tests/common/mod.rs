@@ -380,9 +380,9 @@ pub(crate) fn events(how_many: u64) -> Vec<Event> {
         EventKind::Switch { prev: task(7, "a\u{1b}\""), reason: SwitchReason::Preempted, next: task(8, "b") },
         EventKind::Waking { task: task(9, "") },
         EventKind::SchedulerEntry,
-        EventKind::InterruptEntry(InterruptKind::Device { irq: 3, name: "eth0".to_owned() }),
+        EventKind::InterruptEntry(InterruptKind::Device { irq: 3, name: "eth0".into() }),
         EventKind::SystemCallEntry {
-            call: "futex".to_owned(),
+            call: "futex".into(),
             object: Some(CallObject::Sleep { absolute: true }),
         },
         EventKind::SwitchedOut { tid: Tid(7), sleep: SleepKind::Frozen, call: None },
