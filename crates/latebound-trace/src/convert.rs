@@ -13,12 +13,12 @@ use crate::clock::Clock;
 use crate::dat::{Buffer, Item, TraceFile};
 use crate::discontinuity::{Discontinuity, DiscontinuityKind, Tally};
 use crate::error::TraceError;
-use crate::record::{Decoded, Decoder, TaskRef, TraceRecord, VectorId, is_stopped, switch_reason};
+use crate::record::{Comm, Decoded, Decoder, TaskRef, TraceRecord, VectorId, is_stopped, switch_reason};
 use crate::source::ReadAt;
 use crate::symbols::Symbols;
 use crate::threads::{Machine, Threads};
 
-/// How many timers and interrupt names are remembered; beyond that all are forgotten and learnt again.
+/// How many timers, interrupt names and names of threads are remembered; beyond that all are forgotten and learnt again.
 const MEMORY: usize = 1 << 16;
 
 /// Turns typed records into events of the model. Records must come in the order of time, over all CPUs.
@@ -28,6 +28,8 @@ pub struct Converter {
     timers: HashMap<u64, (Nanos, Nanos)>,
     /// The names of the handlers of device interrupts, by number: their exits do not repeat them.
     handlers: HashMap<(Cpu, u32), Name>,
+    /// Names of threads by the bytes of their records: the same few come again and again, and need not be read as text each time.
+    names: HashMap<u128, Name>,
     unstarted: u64,
     machine: Machine,
     threads: Threads,
@@ -36,8 +38,8 @@ pub struct Converter {
 impl Converter {
     /// A converter that has seen nothing, for records of this machine.
     pub fn new(machine: Machine) -> Converter {
-        let (timers, handlers, threads) = (HashMap::default(), HashMap::default(), Threads::default());
-        Converter { timers, handlers, unstarted: 0, machine, threads }
+        let (timers, handlers, names) = (HashMap::default(), HashMap::default(), HashMap::default());
+        Converter { timers, handlers, names, unstarted: 0, machine, threads: Threads::default() }
     }
 
     /// Events are missing here: what threads were at is not known any more.
@@ -134,11 +136,11 @@ impl Converter {
             }
             TraceRecord::HrtimerExpireExit { timer } => EventKind::HrtimerExpireExit { timer },
             TraceRecord::Migrate { tid, to } => EventKind::Migrate { tid, to },
-            TraceRecord::Waking { task, .. } => EventKind::Waking { task: model_task(&task) },
+            TraceRecord::Waking { task, .. } => EventKind::Waking { task: self.task(&task) },
             TraceRecord::Switch { prev, prev_state, next } => EventKind::Switch {
-                prev: model_task(&prev),
+                prev: self.task(&prev),
                 reason: switch_reason(prev_state),
-                next: model_task(&next),
+                next: self.task(&next),
             },
             TraceRecord::WorkStart { work, function } => {
                 let function = match symbols.resolve(function) {
@@ -158,16 +160,27 @@ impl Converter {
             _ => return None,
         })
     }
+
+    /// The task of a record. Its policy is not in the trace, and whether it is a kernel thread is not either.
+    fn task(&mut self, task: &TaskRef<'_>) -> Task {
+        Task { tid: task.tid, comm: self.name(task.comm), policy: None, prio: Some(task.prio), kernel: false }
+    }
+
+    fn name(&mut self, comm: Comm<'_>) -> Name {
+        let Ok(bytes) = comm.0.try_into().map(u128::from_ne_bytes) else { return comm.name() };
+        if let Some(name) = self.names.get(&bytes) {
+            return name.clone();
+        }
+        if self.names.len() >= MEMORY {
+            self.names.clear();
+        }
+        self.names.entry(bytes).or_insert_with(|| comm.name()).clone()
+    }
 }
 
 fn vector_kind(vectors: &[String], vector: VectorId) -> InterruptKind {
     let name = vectors.get(usize::from(vector.0)).map_or("vector", String::as_str);
     InterruptKind::Vector { name: name.into() }
-}
-
-/// The task of a record. Its policy is not in the trace, and whether it is a kernel thread is not either.
-fn model_task(task: &TaskRef<'_>) -> Task {
-    Task { tid: task.tid, comm: task.comm.name(), policy: None, prio: Some(task.prio), kernel: false }
 }
 
 /// The event that a discontinuity means; `at` is the time of the next event of its CPU. A clock that ran backwards is no loss.
@@ -249,4 +262,26 @@ pub fn for_each_event<R: ReadAt>(
         tally.count(DiscontinuityKind::Missing { events });
     }
     Ok(tallies)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Of any length, ended or not, with anything behind their end; each twice.
+        #[test]
+        fn a_name_that_came_before_is_the_one_that_its_bytes_say(
+            names in proptest::collection::vec(
+                proptest::collection::vec(prop_oneof![Just(0u8), Just(b'a'), any::<u8>()], 14..18), 0..20
+            ),
+        ) {
+            let mut converter = Converter::new(Machine::Other);
+            for name in names.iter().chain(&names) {
+                prop_assert_eq!(converter.name(Comm(name)), Comm(name).name());
+            }
+        }
+    }
 }

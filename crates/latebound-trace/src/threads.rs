@@ -83,7 +83,10 @@ impl Threads {
         match *record {
             TraceRecord::CallEntry { number, arguments: [first, second] } => {
                 self.shows_calls = true;
-                *self.thread(tid) = UserThread::default();
+                // Of most threads nothing is known, and a call changes nothing of that.
+                if !self.threads.is_empty() {
+                    self.threads.remove(&tid);
+                }
                 let call = machine.call(number);
                 if call == "rt_sigreturn" {
                     return Some(EventKind::SignalReturned);
