@@ -153,7 +153,6 @@ struct InWait {
     slept_at: Option<Nanos>,
     /// Whether it slept in the call that it is in.
     slept_in_call: bool,
-    woken: Option<Woken>,
     /// Whether it ran since the last wait without a switch to it.
     ran_unseen: bool,
 }
@@ -162,6 +161,8 @@ struct InWait {
 #[derive(Debug, Default)]
 pub struct Waits {
     threads: HashMap<Tid, InWait>,
+    /// Those of them that sleep and were woken: few at any time, and each event is looked at for one that runs.
+    woken: HashMap<Tid, Woken>,
     /// The watched thread that runs on each CPU.
     running: HashMap<Cpu, Task>,
     /// The timer whose callback runs on each CPU: when it was due.
@@ -171,7 +172,7 @@ pub struct Waits {
 impl Waits {
     /// Takes the next event; gives the wait that it ends. `watches` says whose waits are asked for.
     pub fn observe(&mut self, event: &Event, watches: impl Fn(&Task) -> bool) -> Option<Wait> {
-        let shown = self.shown_to_run(event);
+        let shown = if self.woken.is_empty() { None } else { self.shown_to_run(event) };
         self.told(event, watches).or(shown)
     }
 
@@ -182,7 +183,7 @@ impl Waits {
         if matches!(event.kind, EventKind::Switch { .. }) {
             return None;
         }
-        let task = self.threads.get(&event.current?)?.woken.as_ref()?.task.clone();
+        let task = self.woken.get(&event.current?)?.task.clone();
         self.running.insert(event.cpu, task.clone());
         self.runs(event, &task)
     }
@@ -207,10 +208,10 @@ impl Waits {
             }
             EventKind::Waking { task } if watches(task) => {
                 let due = self.expiring.get(&event.cpu).copied().filter(|due| *due <= event.at);
-                let thread = self.thread(task.tid)?;
-                if thread.slept_at.is_some() && thread.woken.is_none() {
+                if self.thread(task.tid)?.slept_at.is_some() {
                     let (due, by_timer) = (due.unwrap_or(event.at), due.is_some());
-                    thread.woken = Some(Woken { task: task.clone(), due, by_timer });
+                    let woken = || Woken { task: task.clone(), due, by_timer };
+                    self.woken.entry(task.tid).or_insert_with(woken);
                 }
             }
             EventKind::Switch { prev, reason, next } => {
@@ -221,7 +222,7 @@ impl Waits {
                     if *reason != SwitchReason::Preempted {
                         (thread.slept_at, thread.slept_in_call) = (Some(event.at), true);
                     }
-                    thread.woken = None;
+                    self.woken.remove(&prev.tid);
                 }
                 if watches(next) {
                     self.running.insert(event.cpu, next.clone());
@@ -232,6 +233,7 @@ impl Waits {
             // Whatever a thread did meanwhile was not seen.
             EventKind::Lost { .. } => {
                 self.threads.clear();
+                self.woken.clear();
                 self.running.remove(&event.cpu);
                 self.expiring.remove(&event.cpu);
             }
@@ -273,7 +275,7 @@ impl Waits {
     fn runs(&mut self, event: &Event, task: &Task) -> Option<Wait> {
         let thread = self.threads.get_mut(&task.tid)?;
         let slept_at = thread.slept_at.take()?;
-        let Woken { due: released_at, by_timer, .. } = thread.woken.take()?;
+        let Woken { due: released_at, by_timer, .. } = self.woken.remove(&task.tid)?;
         let after_unseen = std::mem::take(&mut thread.ran_unseen);
         let (entered_at, site) = match (&thread.call, thread.call_at_switch.take()) {
             (Some((entered, call, object)), _) => (*entered, WaitSite::of_call(call, *object)),
