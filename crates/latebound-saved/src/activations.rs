@@ -9,6 +9,8 @@ use latebound_analysis::activations::{Activations, Happened, Moment, Named};
 use latebound_model::{BlockStep, Context, Cpu, Nanos, Tid};
 use latebound_trace::{Decoder, DiscontinuityKind, Flags, Item, LivePages, TaskRef, TraceRecord, Upto};
 
+use crate::own::OwnThreads;
+
 /// What was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PageTally {
@@ -27,8 +29,7 @@ pub struct PageTally {
 pub struct ActivationReader {
     activations: Activations,
     decoder: Decoder,
-    /// A few.
-    own: Vec<Tid>,
+    own: OwnThreads,
     /// CPUs of which events are missing before their next one.
     gaps: BTreeSet<Cpu>,
     tally: PageTally,
@@ -37,13 +38,13 @@ pub struct ActivationReader {
 impl ActivationReader {
     /// Of records that `decoder` types.
     pub fn new(activations: Activations, decoder: Decoder) -> ActivationReader {
-        let (own, gaps, tally) = (Vec::new(), BTreeSet::new(), PageTally::default());
+        let (own, gaps, tally) = (OwnThreads::default(), BTreeSet::new(), PageTally::default());
         ActivationReader { activations, decoder, own, gaps, tally }
     }
 
     /// The tool's own threads, whose share of the events is counted.
     pub fn set_own(&mut self, own: BTreeSet<Tid>) {
-        self.own = own.into_iter().collect();
+        self.own = OwnThreads::new(own);
     }
 
     /// What is paired so far.
@@ -87,7 +88,7 @@ impl ActivationReader {
         let decoded = self.decoder.decode(event.data);
         self.tally.events += 1;
         self.tally.bytes += event.data.len() as u64;
-        self.tally.own += u64::from(self.own.contains(&decoded.tid));
+        self.tally.own += u64::from(self.own.has(decoded.tid));
         let happened = match meaning(&self.decoder, &decoded.record) {
             Some(happened) => happened,
             None => {

@@ -15,6 +15,7 @@ mod explain;
 mod live;
 mod live_model;
 mod observe;
+mod own;
 mod requests;
 mod saved;
 mod side_by_side;

@@ -15,6 +15,7 @@ use latebound_trace::{Clock, Decoder, Item, ItemConverter, LivePages, Machine, S
 
 use crate::activations::PageTally;
 use crate::explain::Watched;
+use crate::own::OwnThreads;
 use crate::requests::{Requests, Wakeup};
 
 /// As many threads have distributions of their own.
@@ -29,7 +30,7 @@ pub struct LiveEvents {
     decoder: Decoder,
     symbols: Symbols,
     clock: Clock,
-    own: BTreeSet<Tid>,
+    own: OwnThreads,
     tally: PageTally,
 }
 
@@ -37,13 +38,13 @@ impl LiveEvents {
     /// Of records that `decoder` types, with the kernel's symbols.
     pub fn new(decoder: Decoder, symbols: Symbols) -> LiveEvents {
         let clock = Clock::new("mono", None);
-        let (own, tally) = (BTreeSet::new(), PageTally::default());
+        let (own, tally) = (OwnThreads::default(), PageTally::default());
         LiveEvents { converter: ItemConverter::new(Machine::of(None)), decoder, symbols, clock, own, tally }
     }
 
     /// The tool's own threads, whose share of the events is counted.
     pub fn set_own(&mut self, own: BTreeSet<Tid>) {
-        self.own = own;
+        self.own = OwnThreads::new(own);
     }
 
     /// What was read so far.
@@ -66,7 +67,7 @@ impl LiveEvents {
         let read = (&self.decoder, &self.symbols, &self.clock);
         self.converter.take(read, item, &mut |event: Event| {
             tally.events += 1;
-            tally.own += u64::from(event.current.is_some_and(|tid| own.contains(&tid)));
+            tally.own += u64::from(event.current.is_some_and(|tid| own.has(tid)));
             visit(event);
         });
     }

@@ -16,6 +16,7 @@ use latebound_trace::{Decoder, Item, LivePages, Symbols, TraceRecord, Upto};
 
 use crate::activations::PageTally;
 use crate::cpu_reader::{Context, CpuReader, Places, in_words};
+use crate::own::OwnThreads;
 use crate::wakeups::Wakeups;
 
 /// A longest window in words: those of the threads that it names are the ones of its own time.
@@ -38,7 +39,7 @@ pub struct LiveModel {
     lanes: Vec<Lane>,
     /// The place of each CPU among the lanes.
     of_cpu: Vec<Option<usize>>,
-    own: Vec<Tid>,
+    own: OwnThreads,
     tally: PageTally,
 }
 
@@ -70,14 +71,14 @@ impl LiveModel {
             places: Places::new(),
             lanes: cpus.iter().map(lane).collect(),
             of_cpu,
-            own: Vec::new(),
+            own: OwnThreads::default(),
             tally: PageTally::default(),
         })
     }
 
     /// The tool's own threads, whose share of the events is counted. Their events count like all others.
     pub fn set_own(&mut self, own: BTreeSet<Tid>) {
-        self.own = own.into_iter().collect();
+        self.own = OwnThreads::new(own);
     }
 
     /// What was read so far.
@@ -116,7 +117,7 @@ impl LiveModel {
                 };
                 self.tally.events += 1;
                 self.tally.bytes += event.data.len() as u64;
-                self.tally.own += u64::from(self.own.contains(&tid));
+                self.tally.own += u64::from(self.own.has(tid));
             }
             Item::Discontinuity(discontinuity) => reader.discontinuity(discontinuity, Nanos),
         }
