@@ -90,6 +90,9 @@ impl Recent {
             self.forgotten = Some(first.at);
         }
         // Nearly all come in order; one that was written late does not.
+        if self.events.back().is_none_or(|last| last.at <= event.at) {
+            return self.events.push_back(event);
+        }
         let behind = self.events.iter().rev().take_while(|other| other.at > event.at).count();
         self.events.insert(self.events.len() - behind, event);
     }
