@@ -71,9 +71,11 @@ impl Requests {
             EventKind::HrtimerExpireExit { .. } => {
                 self.expiring.remove(&event.cpu);
             }
-            // Who is woken while it runs does not wait for a CPU.
-            EventKind::Waking { task } if self.running.values().any(|running| *running == task.tid) => {}
             EventKind::Waking { task } if watches(task) && self.waiting.len() < THREADS => {
+                // Who is woken while it runs does not wait for a CPU.
+                if self.running.values().any(|running| *running == task.tid) {
+                    return None;
+                }
                 let due = self.expiring.get(&event.cpu).filter(|due| **due <= event.at);
                 let (by_timer, woken_at) = (due.is_some(), event.at);
                 let request = Request { requested_at: *due.unwrap_or(&woken_at), woken_at, by_timer };
@@ -82,6 +84,10 @@ impl Requests {
             }
             EventKind::Switch { prev, next, .. } => {
                 self.running.insert(event.cpu, next.tid);
+                // Nearly always, of few threads that are watched.
+                if self.waiting.is_empty() {
+                    return None;
+                }
                 // Nobody knows when it ran. Some kernels leave out the event of a switch from the idle task.
                 self.unseen += u64::from(self.waiting.remove(&prev.tid).is_some());
                 let Request { requested_at, woken_at, by_timer } = self.waiting.remove(&next.tid)?;
