@@ -23,8 +23,8 @@ use crate::trace_observer::vectors;
 use crate::trace_reader::{Reading, TraceReader, functions_without_names};
 use crate::watcher::Watcher;
 
-/// What an event takes while it is held: itself, and the two names that the largest has, each in an allocation of its own.
-const EVENT_BYTES: u64 = size_of::<Event>() as u64 + 2 * 32;
+/// What an event takes while it is held: its names stand in it, but for the long ones of few functions.
+const EVENT_BYTES: u64 = size_of::<Event>() as u64;
 
 /// The system and the name of an event.
 type EventName = (String, String);
