@@ -34,7 +34,7 @@ pub mod undo;
 
 use latebound_model::{EvidenceLevel, Finding, RungLevel, SystemSnapshot};
 
-pub use disks::disk_bytes;
+pub use disks::{disk_bytes, whole_disks};
 pub use document::DoctorDocument;
 pub use evidence::trace_point_names;
 pub use facts::Facts;

@@ -4,9 +4,10 @@
 //! Owns the processes and when each turn is measured: the tuner is this program again, as a user would start it. What the times mean is for
 //! [`latebound_tune::trial`].
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::io::{self, Read, Seek};
+use std::mem::MaybeUninit;
 use std::os::unix::net::UnixDatagram;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -14,7 +15,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use latebound_model::{Nanos, RunVerb, Tid};
+use latebound_model::{Nanos, Response, RunVerb, Tid};
 use latebound_probe::ResponseProbe;
 use latebound_report::{html, terminal};
 use latebound_store::RunFolder;
@@ -32,6 +33,9 @@ const FETCH_INTERVAL: Duration = Duration::from_millis(100);
 /// Room for the responses of a turn. So much comes from the kernel page by page when it is used, and is not moved where it grows: glibc maps
 /// what is larger than 32 MiB (mallopt(3), M_MMAP_THRESHOLD), and has the kernel move such a mapping.
 const ROOM: usize = 1 << 20;
+/// Room for those of most turns, whose pages are there before the turn: who looks for one while the kernel has few waits for kswapd, which the
+/// tasks may hold up for as long as they like (mm/vmscan.c, throttle_direct_reclaim, 6.12).
+const ROOM_THERE: usize = 1 << 16;
 /// Room for what is few.
 const ROOM_AT_ONCE: usize = 1 << 12;
 /// A tuner on an emulated processor takes some seconds to load its programs.
@@ -48,8 +52,9 @@ pub(crate) fn run(args: &TuneProveArgs, config: &Config, output: &Output) -> Res
     let doctor = latebound_system::doctor(&Root::live(), &Facts::live());
     let place = tempfile::tempdir().context("cannot make a folder for sockets")?;
     let probe = ResponseProbe::start()?;
-    // What is done in the reservation waits for no page.
+    // What is done in the reservation waits for no page that was there.
     lock_memory(libc::MCL_CURRENT, output);
+    lock_memory(libc::MCL_FUTURE | libc::MCL_ONFAULT, output);
     let mut turns = Turns { args, place: place.path(), probe, stop: &stop, output, refused: false };
     let mut trial = TrialBuilder::new(&policies);
     let mut progress = Progress::new(None);
@@ -165,13 +170,14 @@ impl Turns<'_> {
             PolicyKind::Off => None,
             kind => Some(Tuner::start(self.args, kind, self.place)?),
         };
+        let room = Room::make()?;
         let mut command = Workload::start(&self.args.command)?;
         // Its real-time tasks may leave nothing to ordinary threads, and then nobody would end the turn. Only from here on until it is ended:
         // whatever is done in a reservation is done before every real-time task.
         let mut reserved = Reservation::take("turns may end late", (!self.refused).then_some(self.output));
         self.refused |= !reserved.is_there();
-        let turn =
-            self.watch(&mut command, &mut reserved, tuner.as_ref().map(|tuner| Tid(tuner.0.id() as i32)));
+        let tuner_id = tuner.as_ref().map(|tuner| Tid(tuner.0.id() as i32));
+        let turn = self.watch(&mut command, &mut reserved, tuner_id, room);
         command.end();
         reserved.give_up();
         let account = tuner.map(Tuner::end).transpose()?;
@@ -187,10 +193,9 @@ impl Turns<'_> {
         command: &mut Workload,
         reserved: &mut Reservation,
         tuner: Option<Tid>,
+        room: Room,
     ) -> Result<Option<MeasuredTurn>> {
-        let (mut fetched, mut own) = (Vec::with_capacity(ROOM_AT_ONCE), HashMap::with_capacity(ROOM_AT_ONCE));
-        let mut levels = Vec::with_capacity(ROOM_AT_ONCE);
-        let mut memory = Text::open("/proc/meminfo")?;
+        let Room { mut responses, mut fetched, mut own, mut levels, mut memory, disks, mut traffic } = room;
         let settled = Instant::now() + self.args.settle.to_duration();
         while Instant::now() < settled {
             if self.stop.is_set() {
@@ -206,12 +211,10 @@ impl Turns<'_> {
         }
         fetched.clear();
         reserved.pause();
-        let root = Root::live();
         let lost = self.probe.losses(|| reserved.pause());
         let started = monotonic();
-        let before = latebound_system::disk_bytes(&root, || reserved.pause());
+        let before = latebound_system::disk_bytes(traffic.read()?, &disks, || reserved.pause());
         let ignored = [Some(Tid(std::process::id() as i32)), tuner];
-        let mut responses = Vec::with_capacity(ROOM);
         let elapsed = || monotonic().saturating_sub(started);
         // What comes after is held up by the fetching itself.
         let mut ended;
@@ -248,7 +251,7 @@ impl Turns<'_> {
         }
         let under_way = self.probe.under_way(ended, || reserved.pause());
         reserved.pause();
-        let after = latebound_system::disk_bytes(&root, || reserved.pause());
+        let after = latebound_system::disk_bytes(traffic.read()?, &disks, || reserved.pause());
         let duration = elapsed();
         let losses = losses_between(&lost, self.probe.losses(|| reserved.pause()));
         let turn = Turn {
@@ -268,7 +271,46 @@ impl Turns<'_> {
     }
 }
 
-/// A file whose text is read again and again, without memory for it being looked for.
+/// What a turn writes to, made before it: in it nobody looks for memory, as long as there are few enough responses.
+struct Room {
+    responses: Vec<Response>,
+    fetched: Vec<Response>,
+    own: HashMap<Tid, bool>,
+    levels: Vec<MemoryLevel>,
+    memory: Text,
+    disks: BTreeSet<String>,
+    /// Of the disks.
+    traffic: Text,
+}
+
+impl Room {
+    fn make() -> Result<Room> {
+        let mut own: HashMap<Tid, bool> = (0..ROOM_AT_ONCE as i32).map(|tid| (Tid(tid), false)).collect();
+        own.clear();
+        Ok(Room {
+            responses: places(ROOM, ROOM_THERE),
+            fetched: places(ROOM_AT_ONCE, ROOM_AT_ONCE),
+            own,
+            levels: places(ROOM_AT_ONCE, ROOM_AT_ONCE),
+            memory: Text::open("/proc/meminfo")?,
+            disks: latebound_system::whole_disks(&Root::live()),
+            traffic: Text::open("/proc/diskstats")?,
+        })
+    }
+}
+
+/// Room for `most` values. The pages of the first `there` of them are written to, so that they are there.
+fn places<T>(most: usize, there: usize) -> Vec<T> {
+    let mut values = Vec::with_capacity(most);
+    for place in values.spare_capacity_mut().iter_mut().take(there) {
+        *place = MaybeUninit::zeroed();
+    }
+    // What is written is never read, and would not be written.
+    std::hint::black_box(values.as_mut_ptr());
+    values
+}
+
+/// A file whose text is read again and again, without memory for it being looked for: neither here nor, from the second time on, in the kernel.
 struct Text {
     file: fs::File,
     text: String,
@@ -277,7 +319,9 @@ struct Text {
 impl Text {
     fn open(path: &'static str) -> Result<Text> {
         let file = fs::File::open(path).with_context(|| format!("cannot open {path}"))?;
-        Ok(Text { file, text: String::with_capacity(16 * 1024) })
+        let mut text = Text { file, text: String::with_capacity(16 * 1024) };
+        text.read()?;
+        Ok(text)
     }
 
     fn read(&mut self) -> Result<&str> {
