@@ -52,10 +52,11 @@ pub(crate) fn run(args: &TuneProveArgs, config: &Config, output: &Output) -> Res
     let doctor = latebound_system::doctor(&Root::live(), &Facts::live());
     let place = tempfile::tempdir().context("cannot make a folder for sockets")?;
     let probe = ResponseProbe::start()?;
-    // What is done in the reservation waits for no page that was there.
+    // What is done in the reservation waits for no page; of the room, not for those of most turns.
     lock_memory(libc::MCL_CURRENT, output);
-    lock_memory(libc::MCL_FUTURE | libc::MCL_ONFAULT, output);
-    let mut turns = Turns { args, place: place.path(), probe, stop: &stop, output, refused: false };
+    let room = Room::make()?;
+    lock_memory(libc::MCL_CURRENT | libc::MCL_ONFAULT, output);
+    let mut turns = Turns { args, place: place.path(), probe, room, stop: &stop, output, refused: false };
     let mut trial = TrialBuilder::new(&policies);
     let mut progress = Progress::new(None);
     for round in 0..args.rounds {
@@ -157,6 +158,7 @@ struct Turns<'a> {
     args: &'a TuneProveArgs,
     place: &'a Path,
     probe: ResponseProbe,
+    room: Room,
     stop: &'a Stop,
     output: &'a Output,
     /// Whether it was said that there is no reservation.
@@ -170,32 +172,39 @@ impl Turns<'_> {
             PolicyKind::Off => None,
             kind => Some(Tuner::start(self.args, kind, self.place)?),
         };
-        let room = Room::make()?;
         let mut command = Workload::start(&self.args.command)?;
         // Its real-time tasks may leave nothing to ordinary threads, and then nobody would end the turn. Only from here on until it is ended:
         // whatever is done in a reservation is done before every real-time task.
         let mut reserved = Reservation::take("turns may end late", (!self.refused).then_some(self.output));
         self.refused |= !reserved.is_there();
-        let tuner_id = tuner.as_ref().map(|tuner| Tid(tuner.0.id() as i32));
-        let turn = self.watch(&mut command, &mut reserved, tuner_id, room);
+        let turn =
+            self.watch(&mut command, &mut reserved, tuner.as_ref().map(|tuner| Tid(tuner.0.id() as i32)));
         command.end();
         reserved.give_up();
         let account = tuner.map(Tuner::end).transpose()?;
-        Ok(turn?.map(|MeasuredTurn { mut turn, under_way, ended }| {
+        Ok(turn?.map(|MeasuredTurn { turn, under_way, ended }| {
+            let Room { responses, own, levels, .. } = &self.room;
+            // A copy: the room is for the next turn too.
+            let (responses, own, levels) = (responses.to_vec(), own.clone(), levels.clone());
+            let mut turn = Turn { responses, own, levels, tuner: account, ..turn };
             turn.add_unfinished(&under_way, ended);
-            Turn { tuner: account, ..turn }
+            turn
         }))
     }
 
-    /// The turn itself, without what its end leaves unfinished.
+    /// The turn itself, without what is in the room and what its end leaves unfinished.
     fn watch(
         &mut self,
         command: &mut Workload,
         reserved: &mut Reservation,
         tuner: Option<Tid>,
-        room: Room,
     ) -> Result<Option<MeasuredTurn>> {
-        let Room { mut responses, mut fetched, mut own, mut levels, mut memory, disks, mut traffic } = room;
+        let Room { responses, fetched, own, levels, memory, disks, traffic } = &mut self.room;
+        // The last turn's.
+        responses.clear();
+        fetched.clear();
+        own.clear();
+        levels.clear();
         let settled = Instant::now() + self.args.settle.to_duration();
         while Instant::now() < settled {
             if self.stop.is_set() {
@@ -205,7 +214,7 @@ impl Turns<'_> {
             std::thread::sleep(FETCH_INTERVAL.min(settled.saturating_duration_since(Instant::now())));
         }
         // What began before is not of this time.
-        while self.probe.take_some(&mut fetched)? {
+        while self.probe.take_some(fetched)? {
             fetched.clear();
             reserved.pause();
         }
@@ -213,7 +222,7 @@ impl Turns<'_> {
         reserved.pause();
         let lost = self.probe.losses(|| reserved.pause());
         let started = monotonic();
-        let before = latebound_system::disk_bytes(traffic.read()?, &disks, || reserved.pause());
+        let before = latebound_system::disk_bytes(traffic.read()?, disks, || reserved.pause());
         let ignored = [Some(Tid(std::process::id() as i32)), tuner];
         let elapsed = || monotonic().saturating_sub(started);
         // What comes after is held up by the fetching itself.
@@ -232,7 +241,7 @@ impl Turns<'_> {
             }
             let mut more = true;
             while more {
-                more = self.probe.take_some(&mut fetched)?;
+                more = self.probe.take_some(fetched)?;
                 for response in fetched.drain(..) {
                     reserved.pause();
                     // What begins after is of no turn: the reservation may have the fetching end late.
@@ -251,16 +260,16 @@ impl Turns<'_> {
         }
         let under_way = self.probe.under_way(ended, || reserved.pause());
         reserved.pause();
-        let after = latebound_system::disk_bytes(traffic.read()?, &disks, || reserved.pause());
+        let after = latebound_system::disk_bytes(traffic.read()?, disks, || reserved.pause());
         let duration = elapsed();
         let losses = losses_between(&lost, self.probe.losses(|| reserved.pause()));
         let turn = Turn {
-            responses,
+            responses: Vec::new(),
             unfinished: Vec::new(),
-            own,
+            own: HashMap::new(),
             started,
             duration,
-            levels,
+            levels: Vec::new(),
             disks: [after[0].saturating_sub(before[0]), after[1].saturating_sub(before[1])],
             losses,
             missing: self.probe.missing().to_vec(),
@@ -271,7 +280,7 @@ impl Turns<'_> {
     }
 }
 
-/// What a turn writes to, made before it: in it nobody looks for memory, as long as there are few enough responses.
+/// What a turn writes to, made before all of them: in a turn nobody looks for memory, as long as there are few enough responses.
 struct Room {
     responses: Vec<Response>,
     fetched: Vec<Response>,

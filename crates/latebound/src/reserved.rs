@@ -54,7 +54,7 @@ impl Stretch {
 }
 
 /// Has the memory of this process that is there (MCL_CURRENT), and what comes (MCL_FUTURE), where the kernel finds it at once; with MCL_ONFAULT
-/// only from its first use on. Without it, the process goes on and this says so.
+/// only what was used, and the rest from its first use on. Without it, the process goes on and this says so.
 pub(crate) fn lock_memory(flags: i32, output: &Output) {
     // SAFETY: takes flags only.
     if unsafe { libc::mlockall(flags) } != 0 {
