@@ -84,7 +84,7 @@ impl Requests {
             }
             EventKind::Switch { prev, next, .. } => {
                 self.running.insert(event.cpu, next.tid);
-                // Nearly always, of few threads that are watched.
+                // Of few watched threads nearly always none waits.
                 if self.waiting.is_empty() {
                     return None;
                 }

@@ -7,9 +7,8 @@ use crate::root::Root;
 
 /// The names of the whole disks that are there: not their partitions, and not what lies on others.
 pub fn whole_disks(root: &Root) -> BTreeSet<String> {
-    let text = root.text("/proc/diskstats").unwrap_or_default();
-    let names = text.lines().filter_map(|line| line.split_whitespace().nth(2));
-    names.filter(|name| root.exists(&format!("/sys/block/{name}/device"))).map(str::to_owned).collect()
+    let names = root.names("/sys/block").unwrap_or_default().into_iter();
+    names.filter(|name| root.exists(&format!("/sys/block/{name}/device"))).collect()
 }
 
 /// Bytes that these disks read and wrote since boot, by the text of /proc/diskstats. Between any two it calls `pause`.
@@ -38,14 +37,12 @@ mod tests {
     #[test]
     fn whole_disks_are_added_up_and_partitions_and_stacked_ones_are_not() {
         let folder = tempfile::tempdir().unwrap();
-        std::fs::create_dir_all(folder.path().join("proc")).unwrap();
         for disk in ["sda", "nvme0n1"] {
             std::fs::create_dir_all(folder.path().join("sys/block").join(disk).join("device")).unwrap();
         }
         std::fs::create_dir_all(folder.path().join("sys/block/dm-0")).unwrap();
         let text = "   8  0 sda 10 0 100 5 20 0 7 5 0 9 9\n   8  1 sda1 10 0 100 5 20 0 7 5 0 9 9\n \
                     259  0 nvme0n1 1 0 3 1 1 0 x 1 0 1 1\n 254  0 dm-0 10 0 100 5 20 0 7 5 0 9 9\n cut off\n";
-        std::fs::write(folder.path().join("proc/diskstats"), text).unwrap();
         let disks = whole_disks(&Root::at(folder.path()));
         assert_eq!(disks, ["nvme0n1".to_owned(), "sda".to_owned()].into());
         let mut pauses = 0;

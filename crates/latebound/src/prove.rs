@@ -53,9 +53,12 @@ pub(crate) fn run(args: &TuneProveArgs, config: &Config, output: &Output) -> Res
     let place = tempfile::tempdir().context("cannot make a folder for sockets")?;
     let probe = ResponseProbe::start()?;
     // What is done in the reservation waits for no page; of the room, not for those of most turns.
-    lock_memory(libc::MCL_CURRENT, output);
+    let is_locked = lock_memory(libc::MCL_CURRENT, output);
     let room = Room::make()?;
-    lock_memory(libc::MCL_CURRENT | libc::MCL_ONFAULT, output);
+    // All of the room is more than most turns need.
+    if is_locked {
+        lock_memory(libc::MCL_CURRENT | libc::MCL_ONFAULT, output);
+    }
     let mut turns = Turns { args, place: place.path(), probe, room, stop: &stop, output, refused: false };
     let mut trial = TrialBuilder::new(&policies);
     let mut progress = Progress::new(None);
@@ -222,7 +225,11 @@ impl Turns<'_> {
         reserved.pause();
         let lost = self.probe.losses(|| reserved.pause());
         let started = monotonic();
-        let before = latebound_system::disk_bytes(traffic.read()?, disks, || reserved.pause());
+        let mut disk_bytes = |reserved: &mut Reservation| -> Result<[u64; 2]> {
+            let text = traffic.as_mut().map_or(Ok(""), Text::read)?;
+            Ok(latebound_system::disk_bytes(text, disks, || reserved.pause()))
+        };
+        let before = disk_bytes(reserved)?;
         let ignored = [Some(Tid(std::process::id() as i32)), tuner];
         let elapsed = || monotonic().saturating_sub(started);
         // What comes after is held up by the fetching itself.
@@ -260,7 +267,7 @@ impl Turns<'_> {
         }
         let under_way = self.probe.under_way(ended, || reserved.pause());
         reserved.pause();
-        let after = latebound_system::disk_bytes(traffic.read()?, disks, || reserved.pause());
+        let after = disk_bytes(reserved)?;
         let duration = elapsed();
         let losses = losses_between(&lost, self.probe.losses(|| reserved.pause()));
         let turn = Turn {
@@ -288,8 +295,8 @@ struct Room {
     levels: Vec<MemoryLevel>,
     memory: Text,
     disks: BTreeSet<String>,
-    /// Of the disks.
-    traffic: Text,
+    /// Of the disks; a kernel without block devices has no such file.
+    traffic: Option<Text>,
 }
 
 impl Room {
@@ -303,7 +310,7 @@ impl Room {
             levels: places(ROOM_AT_ONCE, ROOM_AT_ONCE),
             memory: Text::open("/proc/meminfo")?,
             disks: latebound_system::whole_disks(&Root::live()),
-            traffic: Text::open("/proc/diskstats")?,
+            traffic: Text::open("/proc/diskstats").ok(),
         })
     }
 }

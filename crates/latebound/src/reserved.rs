@@ -54,12 +54,14 @@ impl Stretch {
 }
 
 /// Has the memory of this process that is there (MCL_CURRENT), and what comes (MCL_FUTURE), where the kernel finds it at once; with MCL_ONFAULT
-/// only what was used, and the rest from its first use on. Without it, the process goes on and this says so.
-pub(crate) fn lock_memory(flags: i32, output: &Output) {
+/// only what was used, and the rest from its first use on. Whether that was granted: without it, the process goes on and this says so.
+pub(crate) fn lock_memory(flags: i32, output: &Output) -> bool {
     // SAFETY: takes flags only.
-    if unsafe { libc::mlockall(flags) } != 0 {
+    let is_locked = unsafe { libc::mlockall(flags) } == 0;
+    if !is_locked {
         output.note(&format!("memory is not locked: {}", std::io::Error::last_os_error()));
     }
+    is_locked
 }
 
 /// The calling thread's reservation, until it ends or [`Reservation::give_up`].
