@@ -7,7 +7,8 @@
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::sync::OnceLock;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use latebound_model::kernel_version;
 use libbpf_rs::btf::types::{Enum, FuncProto, Struct, Typedef};
@@ -75,9 +76,9 @@ impl KernelField {
 #[derive(Debug, Default)]
 pub struct KernelBtf {
     /// Each with how many arguments a `tp_btf` program gets there, where that can be read.
-    tracepoints: HashMap<String, Option<u32>>,
+    tracepoints: HashMap<Vec<u8>, Option<u32>>,
     /// Some 60,000 names, one after the other, of which a handful is ever asked for.
-    function_names: String,
+    function_names: Vec<u8>,
     /// Where each name ends, and its type.
     functions: Vec<(usize, u32)>,
     /// How the words of a work item are laid out (include/linux/workqueue.h): `WORK_…` of enumerations that have no name in most kernels.
@@ -90,6 +91,9 @@ impl KernelBtf {
     /// What `/sys/kernel/btf/vmlinux` says. It is the kernel's own, so it does not change while this process runs, and is read once.
     pub fn load() -> Result<&'static KernelBtf, ProbeError> {
         static LOADED: OnceLock<KernelBtf> = OnceLock::new();
+        // Probes start side by side; the second waits for what the first reads.
+        static READING: Mutex<()> = Mutex::new(());
+        let _reading = READING.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(loaded) = LOADED.get() {
             return Ok(loaded);
         }
@@ -103,23 +107,24 @@ impl KernelBtf {
         let mut kernel = KernelBtf::default();
         for id in 1..u32::try_from(btf.len()).unwrap_or(u32::MAX) {
             let Some(found) = btf.type_by_id::<BtfType<'_>>(id.into()) else { continue };
-            if found.kind() == BtfKind::Enum
-                && let Ok(constants) = Enum::try_from(found)
-            {
-                let constant = |one: libbpf_rs::btf::types::EnumMember<'_>| {
-                    let name = one.name?.to_str()?;
-                    name.starts_with("WORK_").then(|| (name.to_owned(), one.value))
-                };
-                kernel.work_constants.extend(constants.iter().filter_map(constant));
-            }
-            let Some(name) = found.name().and_then(|name| name.to_str()) else { continue };
+            // Most types are of other kinds, whose names nobody asks for.
             match found.kind() {
+                BtfKind::Enum => {
+                    let Ok(constants) = Enum::try_from(found) else { continue };
+                    let constant = |one: libbpf_rs::btf::types::EnumMember<'_>| {
+                        let name = one.name?.to_str()?;
+                        name.starts_with("WORK_").then(|| (name.to_owned(), one.value))
+                    };
+                    kernel.work_constants.extend(constants.iter().filter_map(constant));
+                }
                 BtfKind::Typedef => {
-                    if let Some(tracepoint) = name.strip_prefix("btf_trace_") {
-                        kernel.tracepoints.insert(tracepoint.to_owned(), arguments(found));
+                    let name = found.name().map_or(&[][..], OsStrExt::as_bytes);
+                    if let Some(tracepoint) = name.strip_prefix(b"btf_trace_") {
+                        kernel.tracepoints.insert(tracepoint.to_vec(), arguments(found));
                     }
                 }
                 BtfKind::Struct => {
+                    let Some(name) = found.name() else { continue };
                     let asked = KernelField::ALL.iter().filter(|(_, structure, _)| *structure == name);
                     for &(field, _, member) in asked {
                         let has = Struct::try_from(found).is_ok_and(|found| {
@@ -131,7 +136,8 @@ impl KernelBtf {
                     }
                 }
                 BtfKind::Func => {
-                    kernel.function_names.push_str(name);
+                    let Some(name) = found.name() else { continue };
+                    kernel.function_names.extend_from_slice(name.as_bytes());
                     kernel.functions.push((kernel.function_names.len(), id));
                 }
                 _ => {}
@@ -142,7 +148,7 @@ impl KernelBtf {
 
     /// Whether a `tp_btf` program can attach to this trace point.
     pub fn has_tracepoint(&self, name: &str) -> bool {
-        self.tracepoints.contains_key(name)
+        self.tracepoints.contains_key(name.as_bytes())
     }
 
     /// Why this kernel does not have what a program requires; `None` where it has it.
@@ -158,7 +164,7 @@ impl KernelBtf {
 
     /// How many arguments a `tp_btf` program gets at this trace point.
     pub(crate) fn tracepoint_arguments(&self, name: &str) -> Option<u32> {
-        self.tracepoints.get(name).copied().flatten()
+        self.tracepoints.get(name.as_bytes()).copied().flatten()
     }
 
     /// Whether no program may be attached to this trace point of the running kernel. A kernel whose version is not known counts as one from
@@ -187,7 +193,7 @@ impl KernelBtf {
     fn function(&self, name: &str) -> Option<u32> {
         let mut start = 0;
         self.functions.iter().find_map(|&(end, id)| {
-            let found = &self.function_names[start..end] == name;
+            let found = &self.function_names[start..end] == name.as_bytes();
             start = end;
             found.then_some(id)
         })

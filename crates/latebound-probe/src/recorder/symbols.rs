@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Names for kernel addresses, from the text of `/proc/kallsyms`. Never reads anything else.
 
+use std::ops::Range;
+
 /// Variables of the kernel whose places are asked for: some kernels name functions only (CONFIG_KALLSYMS_ALL).
 const VARIABLES: [&str; 4] = ["__irq_regs", "__per_cpu_offset", "__preempt_count", "pcpu_hot"];
 
 /// The kernel's functions by address. Empty where the kernel hides addresses from this user.
 #[derive(Debug, Default)]
 pub(crate) struct Symbols {
-    by_address: Vec<(u64, Box<str>)>,
+    /// Each with where its name is in `names`.
+    by_address: Vec<(u64, Range<usize>)>,
+    /// Some 100,000 names, one after the other, of which a handful is ever asked for.
+    names: String,
     /// In the order of [`VARIABLES`].
     variables: [Option<u64>; VARIABLES.len()],
 }
@@ -20,25 +25,34 @@ impl Symbols {
 
     /// From lines of `address type name`. Data symbols are left out but for [`VARIABLES`], and so is the padding before functions (`__pfx_`).
     pub(crate) fn parse(text: &str) -> Symbols {
-        let mut variables = [None; VARIABLES.len()];
-        let mut by_address: Vec<(u64, Box<str>)> = text
-            .lines()
-            .filter_map(|line| {
-                let mut words = line.split_ascii_whitespace();
-                let address = u64::from_str_radix(words.next()?, 16).ok().filter(|&address| address != 0)?;
-                let kind = words.next()?;
-                let name = words.next()?;
-                if let Some(place) = VARIABLES.iter().position(|of| *of == name) {
-                    variables[place] = Some(address);
+        let mut found = Symbols::default();
+        for line in text.lines() {
+            let mut words = line.split_ascii_whitespace();
+            let (Some(address), Some(kind), Some(name)) = (words.next(), words.next(), words.next()) else {
+                continue;
+            };
+            let is_function = matches!(kind, "t" | "T" | "w" | "W");
+            let variable = || VARIABLES.iter().position(|of| *of == name);
+            let place = if is_function { None } else { variable() };
+            if (is_function && name.starts_with("__pfx_")) || (!is_function && place.is_none()) {
+                continue;
+            }
+            let Some(address) = u64::from_str_radix(address, 16).ok().filter(|&address| address != 0) else {
+                continue;
+            };
+            match place {
+                Some(place) => found.variables[place] = Some(address),
+                None => {
+                    let start = found.names.len();
+                    found.names.push_str(name);
+                    found.by_address.push((address, start..found.names.len()));
                 }
-                (matches!(kind, "t" | "T" | "w" | "W") && !name.starts_with("__pfx_"))
-                    .then(|| (address, name.into()))
-            })
-            .collect();
+            }
+        }
         // Stable, so that the first of several names of one address stays the one that is shown.
-        by_address.sort_by_key(|(address, _)| *address);
-        by_address.dedup_by_key(|(address, _)| *address);
-        Symbols { by_address, variables }
+        found.by_address.sort_by_key(|(address, _)| *address);
+        found.by_address.dedup_by_key(|(address, _)| *address);
+        found
     }
 
     /// Whether no address has a name.
@@ -48,7 +62,10 @@ impl Symbols {
 
     /// The address of a function.
     pub(crate) fn address(&self, name: &str) -> Option<u64> {
-        self.by_address.iter().find(|(_, found)| &**found == name).map(|(address, _)| *address)
+        self.by_address
+            .iter()
+            .find(|(_, found)| &self.names[found.clone()] == name)
+            .map(|(address, _)| *address)
     }
 
     /// The address of a variable, one of [`VARIABLES`]. Of a variable that each CPU has, what the CPU's own offset is added to.
@@ -60,7 +77,7 @@ impl Symbols {
     pub(crate) fn find(&self, address: u64) -> Option<(&str, u64)> {
         let after = self.by_address.partition_point(|(start, _)| *start <= address);
         let (start, name) = self.by_address.get(after.checked_sub(1)?)?;
-        Some((name, address - start))
+        Some((&self.names[name.clone()], address - start))
     }
 
     /// `name+0xoffset`, or the bare address.
