@@ -39,7 +39,9 @@ if [ -n "$latebound_initramfs" ]; then
 fi
 "$bb" mount -n -t tmpfs -o mode=0755 run /run || off "cannot mount /run"
 "$bb" mkdir -p /run/upper /run/work /run/root
-root=/
+root=/ own=$bb
+# From the host's folders it would be read again for each command, until they are below the overlay.
+[ -n "$latebound_initramfs" ] || ! "$bb" cp "$own" /run/busybox || bb=/run/busybox
 if [ -n "$latebound_initramfs" ]; then
     :
 elif mounted -t overlay -o lowerdir=/,upperdir=/run/upper,workdir=/run/work root /run/root; then
@@ -58,6 +60,7 @@ if [ $root != / ]; then
     cd $root || off "cannot enter the new root"
     "$bb" mkdir -p run/old
     "$bb" pivot_root . run/old || off "cannot change the root"
+    bb=$own
     cd / || off "cannot enter the new root"
     # The old root is let go only when nothing of it is open any more.
     exec <dev/console
