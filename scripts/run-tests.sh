@@ -10,9 +10,10 @@
 #     lab   live_lab_: boots a guest of its own
 #     live  any other live_: runs on this machine's kernel as root. Those of live_beside_ hold what no load changes; the others measure
 #           latencies and plant delays
-# Neither pure nor lab measures this machine, so they run at once: a guest for each processor, and one thing more, since a guest that waits
-# leaves its processor idle. The tests of live_beside_ run with them, one at a time, since they wait for most of their time. Any other live
-# test would measure everything else, so those run after all of these, one at a time.
+# Neither pure nor lab measures this machine, so as many of them run at once as there are processors, and no more: a guest whose processors wait
+# for each other and for this machine's takes more of its time for the same work. First comes what is pure, then the guests; the tests of
+# live_beside_ run with these, one at a time, since they wait for most of their time. Any other live test would measure everything else, so
+# those run after all of these, one at a time.
 #
 # Where a hypervisor takes the processors away, a test of times can fail by that alone. So of the tests that touch a kernel, up to six that
 # failed run again at the end, alone and at most twice; each that passes then is named. No other test has a second try.
@@ -86,16 +87,18 @@ failures() {
 # Runs one thing, and prints what it said when it has ended, as a whole. What failed is noted.
 #     one FOLDER COMMAND...
 one() {
-    local folder=$1 from=$SECONDS log status=0
+    local folder=$1 log status=0
     shift
     log=$(mktemp -p "$work")
     # A shell has what it starts beside itself ignore the interrupt, and nohup the hangup; some tests send both.
-    (cd "$folder" && exec env --default-signal=INT,QUIT,HUP "$@") >"$log" 2>&1 </dev/null || status=$?
+    TIMEFORMAT='%0R s, %0U s user, %0S s system'
+    { time { (cd "$folder" && exec env --default-signal=INT,QUIT,HUP "$@") >"$log" 2>&1 </dev/null || status=$?; }; } 2>"$log.time"
     (
         flock 9
-        printf '\n=== %s s, status %s: %s\n' "$((SECONDS - from))" "$status" "${*##*/}"
+        printf '\n=== %s, status %s: %s\n' "$(cat "$log.time")" "$status" "${*##*/}"
         cat "$log"
     ) 9>"$work/lock"
+    rm "$log.time"
     if [ "$status" -ne 0 ]; then
         # What failed, where all of it is named and touches a kernel.
         if ! failures "$log" >"$log.names"; then : >"$log.names"; fi
@@ -113,12 +116,10 @@ one() {
     return "$status"
 }
 
-# The same, beside others of the same kind: as many as there are lanes, and one while guests run.
+# The same, beside others of the same kind: as many as there are lanes.
 beside() {
-    local most=$lanes
-    [ "$1" = guest ] || [ ! -e "$work/guests" ] || most=1
-    while [ "$(jobs -rp | wc -l)" -ge "$most" ]; do wait -n || :; done
-    one "${@:2}" &
+    while [ "$(jobs -rp | wc -l)" -ge "$lanes" ]; do wait -n || :; done
+    one "$@" &
 }
 
 # Once more, and then once more; where that does not help it has failed.
@@ -139,41 +140,31 @@ again() {
 
 includes() { [ "$what" = all ] || [ "$what" = "$1" ]; }
 
-# The file is there while guests run.
+# Ends when all of them have.
 guests() {
     while IFS=$'\t' read -r folder program; do
         for name in $(tests "$folder" "$program" live_lab_); do
-            beside guest "$folder" "$program" --exact "$name"
+            beside "$folder" "$program" --exact "$name"
         done
     done <"$work/programs"
     wait
-    rm "$work/guests"
 }
 
 # What takes long comes first, so that the last to end has little left to do alone.
-others() {
-    # Whatever is built here is built beside guests.
-    if includes lab; then export CARGO_BUILD_JOBS=1; fi
-    if [ "$fuzz" -gt 0 ]; then FUZZ_LANES=1 beside other . scripts/fuzz.sh "$fuzz"; fi
-    if includes pure; then pure; fi
-    wait
-}
-
 pure() {
     if [ -z "$part" ]; then
         # The library for Python is no member of the workspace. The programs that its tests start were built above.
         programs=(LATEBOUND="$target/debug/latebound" SAMPLE_RUN="$target/debug/examples/sample_run")
-        beside other . env "${programs[@]}" scripts/test-python.sh
+        beside . env "${programs[@]}" scripts/test-python.sh
     fi
-    # By themselves the threads of a program are enough to keep the processors busy; beside guests each program has one.
-    threads=1
-    if [ "$what" = pure ]; then threads=$(nproc) lanes=2; fi
+    if [ "$fuzz" -gt 0 ]; then FUZZ_LANES=1 beside . scripts/fuzz.sh "$fuzz"; fi
     while IFS=$'\t' read -r folder program; do
         if [ -n "$(tests "$folder" "$program" --skip live_ --skip guest_)" ]; then
-            beside other "$folder" "$program" --skip live_ --skip guest_ --test-threads="$threads"
+            beside "$folder" "$program" --skip live_ --skip guest_
         fi
     done <"$work/programs"
-    [ -n "$part" ] || beside other . scripts/with-cargo.sh cargo test --quiet --workspace --doc
+    [ -n "$part" ] || beside . scripts/with-cargo.sh cargo test --quiet --workspace --doc
+    wait
 }
 
 besides() {
@@ -184,23 +175,17 @@ besides() {
     done <"$work/programs"
 }
 
-# What is built for one thing alone is built before the guests start: beside them it would have the smallest share of the processors.
-if [ "$fuzz" -gt 0 ]; then scripts/fuzz.sh --build; fi
-if [ -z "$part" ] && includes pure; then scripts/test-python.sh --wheel >/dev/null; fi
+if includes pure; then
+    # What is built for one thing alone would be built by one of the lanes.
+    if [ "$fuzz" -gt 0 ]; then scripts/fuzz.sh --build; fi
+    if [ -z "$part" ]; then scripts/test-python.sh --wheel >/dev/null; fi
+    pure
+fi
 
-kinds=()
-if includes lab; then
-    touch "$work/guests"
-    guests &
-    kinds+=($!)
-fi
-others &
-kinds+=($!)
-if includes live; then
-    besides &
-    kinds+=($!)
-fi
-for kind in "${kinds[@]}"; do wait "$kind"; done
+# Each has jobs of its own.
+if includes live; then besides & fi
+if includes lab; then guests & fi
+wait
 
 if includes live; then
     while IFS=$'\t' read -r folder program; do
