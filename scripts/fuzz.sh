@@ -35,8 +35,7 @@ done
 bins=(--bin seeds)
 for target in "${targets[@]}"; do bins+=(--bin "$target"); done
 printf 'latebound: building the fuzz targets\n'
-# Guests of other tests may run beside the build, and time what they do.
-RUSTC_WORKSPACE_WRAPPER="$PWD/scripts/with-counters.sh" nice scripts/with-cargo.sh cargo build --quiet --package latebound-fuzz "${bins[@]}"
+RUSTC_WORKSPACE_WRAPPER="$PWD/scripts/with-counters.sh" scripts/with-cargo.sh cargo build --quiet --package latebound-fuzz "${bins[@]}"
 if $only_build; then exit; fi
 
 built=$(realpath -m "${CARGO_TARGET_DIR:-target}")/debug

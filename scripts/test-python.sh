@@ -57,9 +57,8 @@ release=()
 if { [ "${1-}" = --wheel ] && [ "${2-}" = --release ]; } || [ "${1-}" = --run ]; then release=(--release); fi
 work=$(mktemp -d -p "$cache")
 trap 'rm -rf "$work"' EXIT
-# Guests of other tests may run beside the build, and time what they do.
 # What maturin says is shown where it fails: what runs with the wheel may be kept.
-(cd crates/latebound-py && nice "${cross[@]:-../../scripts/with-cargo.sh}" "$tools/bin/maturin" build --quiet --locked "${release[@]}" \
+(cd crates/latebound-py && "${cross[@]:-../../scripts/with-cargo.sh}" "$tools/bin/maturin" build --quiet --locked "${release[@]}" \
     "${for_machine[@]}" --interpreter "$tools/bin/python" --target-dir "$wheels_target" --out "$work/wheels") >"$work/said" 2>&1 ||
     { cat "$work/said" >&2; fail "the wheel could not be built (see above)"; }
 wheels=("$work"/wheels/latebound-*-cp311-abi3-*.whl)
