@@ -136,4 +136,6 @@ assert not {'pandas', 'polars', 'pyarrow', 'duckdb', 'numpy'} & set(sys.modules)
 " "$work/first.run"
 
 use_libraries
-test_with "$environment/bin/python" -m pytest --quiet --durations=12 -p no:cacheprovider --basetemp="$work/tests" "$@"
+# A file of tests shares a cluster or a server, so it stays in one process.
+test_with "$environment/bin/python" -m pytest --quiet --numprocesses=2 --dist=loadfile --durations=12 -p no:cacheprovider \
+    --basetemp="$work/tests" "$@"
