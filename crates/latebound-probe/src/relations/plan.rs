@@ -59,7 +59,7 @@ const GROUPS: [Group; 9] = [
     Group {
         what: "waits for page reclaim",
         programs: &[
-            ("relation_reclaimed", "mm_vmscan_kswapd_sleep"),
+            (RECLAIMED, "mm_vmscan_kswapd_sleep"),
             ("relation_reclaim", "mm_vmscan_wakeup_kswapd"),
             ("relation_reclaims", "mm_vmscan_direct_reclaim_begin"),
         ],
@@ -95,6 +95,12 @@ const GROUPS: [Group; 9] = [
 const WOKEN: [(&str, &str); 2] =
     [("relation_woken_rt", "enqueue_task_rt"), ("relation_woken_dl", "enqueue_task_dl")];
 
+/// What sees that a task asks for memory where it may have to wait for kswapd first, and the function that it is called from.
+const THROTTLED: (&str, &str) = ("relation_throttled", "try_to_free_pages");
+
+/// Without this the waits that it sees would not end.
+const RECLAIMED: &str = "relation_reclaimed";
+
 /// The programs that see every wake-up, and every switch between threads.
 const EVERY_WAKEUP: &str = "relation_waking";
 const EVERY_SWITCH: &str = "relation_switch";
@@ -120,6 +126,12 @@ impl Plan {
         }
         let flushes = Flushes::find(kernel);
         programs.extend(flushes.as_ref().map_or(&[][..], |found| found.programs));
+        if programs.contains(&RECLAIMED) {
+            match kernel.lacks(Need::Entry(THROTTLED.1)) {
+                None => programs.push(THROTTLED.0),
+                Some(_) => missing.push(throttled_missing("this kernel lets no program into it".to_owned())),
+            }
+        }
         match journal::programs(kernel) {
             Ok(commits) => programs.extend(commits),
             Err(why) => missing.push(why),
@@ -196,7 +208,8 @@ impl load::Probe for Plan {
         };
         let is_other = |one: &&Refused| {
             let name = &one.program;
-            !self.is_flush(name) && !is_commit(name) && !is_creation(name) && !stood_in(one)
+            let is_own = self.is_flush(name) || is_commit(name) || is_creation(name) || name == THROTTLED.0;
+            !is_own && !stood_in(one)
         };
         let others = refused.iter().filter(is_other);
         let flushes = self.why_no_flushes(refused).map(flush::missing);
@@ -204,8 +217,10 @@ impl load::Probe for Plan {
         let commits = commit.map(|one| journal::missing(one.reason()));
         let creation = refused.iter().find(|one| is_creation(&one.program));
         let creations = creation.map(|one| creation::missing(one.reason()));
+        let throttled = refused.iter().find(|one| one.program == THROTTLED.0);
+        let throttled = throttled.map(|one| throttled_missing(one.reason()));
         let others = self.missing.iter().cloned().chain(others.map(not_loaded));
-        others.chain(flushes).chain(commits).chain(creations).collect()
+        others.chain(flushes).chain(commits).chain(creations).chain(throttled).collect()
     }
 }
 
@@ -252,6 +267,9 @@ fn together(name: &str) -> Vec<&'static str> {
         .flat_map(|group| group.programs)
         .map(|one| one.0)
         .collect();
+    if all.contains(&RECLAIMED) {
+        all.push(THROTTLED.0);
+    }
     // The two see different things, each on its own.
     all.retain(|one| !matches!(*one, EVERY_WAKEUP | EVERY_SWITCH));
     all.extend(journal::PROGRAMS.into_iter().filter(|_| is_commit(name)));
@@ -285,6 +303,15 @@ fn without<'a>(programs: &'a [&'a str], refused: &'a [Refused]) -> impl Iterator
     programs.iter().copied().filter(move |name| !gone.contains(name) && !unused(name))
 }
 
+fn throttled_missing(why: String) -> Missing {
+    Missing {
+        kind: MissingKind::Relations,
+        what: format!("tasks that wait in {} for kswapd, where kswapd was woken before", THROTTLED.1),
+        why,
+        remedy: "boot a kernel with CONFIG_FUNCTION_TRACER that lets programs into its functions".to_owned(),
+    }
+}
+
 fn not_loaded(refused: &Refused) -> Missing {
     let group = GROUPS.iter().find(|group| group.programs.iter().any(|one| one.0 == refused.program));
     Missing {
@@ -299,15 +326,24 @@ fn not_loaded(refused: &Refused) -> Missing {
 mod tests {
     use super::*;
 
+    fn left(programs: &[&str], gone: &[&str]) -> Vec<String> {
+        let one =
+            |name: &&str| Refused { program: (*name).to_owned(), step: Step::Attach, why: String::new() };
+        let refused: Vec<Refused> = gone.iter().map(one).collect();
+        without(programs, &refused).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn what_sees_who_is_throttled_goes_alone_or_with_what_sees_the_end() {
+        let programs = ["relation_reclaimed", "relation_reclaims", "relation_throttled"];
+        assert_eq!(left(&programs, &["relation_throttled"]), ["relation_reclaimed", "relation_reclaims"]);
+        assert_eq!(left(&programs, &["relation_reclaims"]), [] as [&str; 0]);
+    }
+
     #[test]
     fn what_sees_every_wake_up_stands_in_for_what_sees_those_of_real_time() {
         let programs = ["relation_waking", "relation_switch", "relation_woken_rt", "relation_woken_dl"];
-        let left = |gone: &[&str]| -> Vec<String> {
-            let one =
-                |name: &&str| Refused { program: (*name).to_owned(), step: Step::Attach, why: String::new() };
-            let refused: Vec<Refused> = gone.iter().map(one).collect();
-            without(&programs, &refused).map(str::to_owned).collect()
-        };
+        let left = |gone: &[&str]| left(&programs, gone);
         assert_eq!(left(&[]), ["relation_switch", "relation_woken_rt", "relation_woken_dl"]);
         assert_eq!(left(&["relation_woken_dl"]), ["relation_waking", "relation_switch"]);
         assert_eq!(left(&["relation_woken_dl", "relation_waking"]), ["relation_switch"]);
