@@ -44,16 +44,13 @@ lint:
 	@scripts/check-spdx.sh
 	@$(CARGO) fmt --all --check
 	@$(CARGO) clippy --quiet --workspace --all-targets -- --deny warnings
-# The library for Python is no member of the workspace, and follows its names all the same.
-	@$(CARGO) fmt --manifest-path crates/latebound-py/Cargo.toml --check
-	@$(CARGO) clippy --quiet --locked --manifest-path crates/latebound-py/Cargo.toml --target-dir $(TARGET) -- --deny warnings
 
 .PHONY: test
 test: packages-and-tools tracefs lint ## Install what is missing, and run every check and test
 	@scripts/list-shell-scripts.sh | xargs -0 shellcheck
 	@scripts/format-c.sh --check
 # All that is tested, with the features that tests ask of libraries: `cargo build` has others, and a second build of what depends on them.
-	@$(CARGO) test --quiet --workspace --no-run
+	@$(CARGO) test --quiet --workspace --exclude latebound-py --no-run
 	@scripts/check-docs.sh $(TARGET)/debug/latebound
 # Fuzzing belongs to a whole run where no one waits for it. There each run begins with the same inputs; `make fuzz` runs longer.
 	@scripts/run-tests.sh all $(if $(CI),10,0)

@@ -25,17 +25,9 @@ if [ ! -x "$deny" ]; then
     # In a target folder of its own, which goes when it is done. Optimized it would check some seconds faster, and be built for minutes more.
     CARGO_PROFILE_DEV_DEBUG=0 scripts/with-cargo.sh cargo install cargo-deny --version "$version" --locked --quiet --debug --root "$tools"
 fi
-# The library for Python has dependencies of its own.
-manifests=(Cargo.toml crates/latebound-py/Cargo.toml)
-for manifest in "${manifests[@]}"; do
-    scripts/with-cargo.sh "$deny" --log-level error --manifest-path "$manifest" check --config "$PWD/deny.toml" --hide-inclusion-graph \
-        licenses bans sources
-done
+scripts/with-cargo.sh "$deny" --log-level error check --hide-inclusion-graph licenses bans sources
 if scripts/with-cargo.sh "$deny" --log-level error fetch db; then
-    for manifest in "${manifests[@]}"; do
-        scripts/with-cargo.sh "$deny" --log-level error --manifest-path "$manifest" check --config "$PWD/deny.toml" --disable-fetch \
-            --hide-inclusion-graph advisories
-    done
+    scripts/with-cargo.sh "$deny" --log-level error check --disable-fetch --hide-inclusion-graph advisories
 else
     printf 'latebound: the database of advisories (https://github.com/RustSec/advisory-db) is out of reach: advisories are not checked\n' >&2
 fi

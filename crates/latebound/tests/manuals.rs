@@ -335,32 +335,3 @@ fn the_architecture_names_every_crate_and_what_it_is_built_on() {
     none(problems);
     assert!(crates > 15, "{crates} crates; are they still found?");
 }
-
-/// Every package of a lock file with its version.
-fn locked(path: &str) -> BTreeSet<(String, String)> {
-    let text = fs::read_to_string(repository().join(path)).unwrap();
-    let value = |line: &str, key: &str| {
-        line.strip_prefix(key).and_then(|rest| rest.strip_suffix('"')).map(str::to_owned)
-    };
-    let lines: Vec<&str> = text.lines().collect();
-    lines
-        .windows(2)
-        .filter_map(|pair| Some((value(pair[0], "name = \"")?, value(pair[1], "version = \"")?)))
-        .collect()
-}
-
-#[test]
-fn the_other_lock_file_locks_the_versions_of_the_workspace() {
-    // A second version is one more download and one more build, and what is tested is not what ships.
-    const OTHER: &str = "crates/latebound-py";
-    let workspace = locked("Cargo.lock");
-    let names: BTreeSet<&String> = workspace.iter().map(|package| &package.0).collect();
-    let packages = locked(&format!("{OTHER}/Cargo.lock"));
-    let differing =
-        packages.iter().filter(|package| names.contains(&package.0) && !workspace.contains(*package));
-    let differing = differing.map(|(name, version)| {
-        format!("{name} {version}: type: cp Cargo.lock {OTHER}/ && cargo metadata --manifest-path {OTHER}/Cargo.toml")
-    });
-    assert!(workspace.len() > 100, "{} packages; are they still found?", workspace.len());
-    none(differing.collect());
-}
