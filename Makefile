@@ -91,9 +91,9 @@ fuzz: packages-build+fuzz ## Fuzz every reader of foreign bytes, SECONDS=60 for 
 	@scripts/fuzz.sh $(SECONDS)
 
 .PHONY: check
-check: packages-build+test lint ## The quick loop: format, lints, and every test that needs no root and no kernel
+check: packages-build+test lint ## The quick loop: format, lints, and every test that needs no root, no kernel and no cluster
 	@scripts/format-c.sh --check
-	@scripts/run-tests.sh pure
+	@scripts/run-tests.sh quick
 
 # For which machines: make static ARCH=aarch64
 ARCH := $(shell uname -m)

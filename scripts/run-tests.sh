@@ -3,10 +3,11 @@
 #
 # Builds the tests of the workspace and runs a part of them, and the fuzz targets where a time is given for them.
 #
-#     scripts/run-tests.sh [pure | live | lab | all [SECONDS FOR EACH FUZZ TARGET [PART OF A TEST PROGRAM'S NAME]]]
+#     scripts/run-tests.sh [quick | pure | live | lab | all [SECONDS FOR EACH FUZZ TARGET [PART OF A TEST PROGRAM'S NAME]]]
 #
 # The names of the tests say to which part each belongs:
 #     pure  no live_ in the name: needs no root and no kernel; and the tests of the library for Python
+#     quick the same, but for what starts a cluster of Apache Spark, which takes longer than all others
 #     lab   live_lab_: boots a guest of its own
 #     live  any other live_: runs on this machine's kernel as root. Those of live_beside_ hold what no load changes; the others measure
 #           latencies and plant delays
@@ -23,8 +24,8 @@ cd "$(dirname "$0")/.."
 
 what=${1:-all} fuzz=${2:-0} part=${3-}
 case $what in
-    pure | live | lab | all) ;;
-    *) printf 'latebound: "%s" is no part of the tests; the parts are pure, live, lab and all\n' "$what" >&2; exit 1 ;;
+    quick | pure | live | lab | all) ;;
+    *) printf 'latebound: "%s" is no part of the tests; the parts are quick, pure, live, lab and all\n' "$what" >&2; exit 1 ;;
 esac
 [[ $fuzz =~ ^[0-9]+$ ]] || { printf 'latebound: "%s" is no number of seconds\n' "$fuzz" >&2; exit 1; }
 # A guest takes 2 GiB at most.
@@ -155,9 +156,11 @@ guests() {
 # What takes long comes first, so that the last to end has little left to do alone.
 pure() {
     if [ -z "$part" ]; then
-        # The library for Python is no member of the workspace. The programs that its tests start were built above.
+        # The programs that these start were built above.
         programs=(LATEBOUND="$target/debug/latebound" SAMPLE_RUN="$target/debug/examples/sample_run")
-        beside . env "${programs[@]}" scripts/test-python.sh
+        python=()
+        [ "$what" != quick ] || python=(-m "not cluster")
+        beside . env "${programs[@]}" scripts/test-python.sh "${python[@]}"
     fi
     if [ "$fuzz" -gt 0 ]; then FUZZ_LANES=1 beside . scripts/fuzz.sh "$fuzz"; fi
     while IFS=$'\t' read -r folder program; do
@@ -177,7 +180,7 @@ besides() {
     done <"$work/programs"
 }
 
-if includes pure; then
+if includes pure || [ "$what" = quick ]; then
     # What is built for one thing alone would be built by one of the lanes.
     if [ "$fuzz" -gt 0 ]; then scripts/fuzz.sh --build; fi
     if [ -z "$part" ]; then scripts/test-python.sh --wheel >/dev/null; fi

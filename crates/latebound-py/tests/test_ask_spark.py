@@ -18,6 +18,7 @@ from latebound import spread as spreading
 from latebound.ask import ask, live_files, questions, spark_session
 from latebound.spread import add_to_store, main, one, spread_batches
 
+pytestmark = pytest.mark.cluster
 TRACES = ("jobs.trace.dat", "v7-zstd.trace.dat", "v7-overwritten.trace.dat")
 
 

@@ -85,6 +85,7 @@ def test_a_package_of_the_extra_spark_that_lacks_is_named(monkeypatch, name):
             work()
 
 
+@pytest.mark.cluster
 def test_the_extra_spark_brings_what_a_question_needs(python, store, tmp_path, monkeypatch):
     # Not installed again, which copies 400 MB: what the extra requires, and what that requires, is linked into the environment.
     names, left = set(), [one.name for one in required("latebound", "spark")]

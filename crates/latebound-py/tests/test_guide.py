@@ -9,6 +9,7 @@ import subprocess
 
 from conftest import FIXTURES, command
 from guide import Way, blocks, commands, steps
+import pytest
 from test_spark_bucket import cluster, objects, workers  # noqa: F401
 from test_store_bucket import server  # noqa: F401
 
@@ -63,6 +64,7 @@ def test_the_files_for_prometheus_and_grafana_are_where_the_guide_says(tmp_path)
     assert any(target["expr"] for panel in dashboard["panels"] for target in panel["targets"])
 
 
+@pytest.mark.cluster
 def test_a_cluster_answers_from_a_bucket_and_spreads_work(cluster, objects, tmp_path):  # noqa: F811
     way, host = Way(tmp_path / "root", cluster.master), socket.gethostname()
     before, question = steps("A cluster")

@@ -18,6 +18,7 @@ import latebound
 from latebound.ask import TABLES, AskError, ask, live_files, questions
 from latebound.spread import main, spread
 
+pytestmark = pytest.mark.cluster
 WRONG = "another-secret-of-the-test"
 
 
