@@ -181,6 +181,7 @@ struct Shown {
     requests: bool,
     locks: bool,
     signals: bool,
+    faults: bool,
 }
 
 impl Shown {
@@ -192,6 +193,7 @@ impl Shown {
             EventKind::BlockRequest { .. } => &mut self.requests,
             EventKind::LockContended { .. } => &mut self.locks,
             EventKind::SignalDelivered { .. } => &mut self.signals,
+            EventKind::PageFaultEntry { .. } => &mut self.faults,
             _ => return,
         };
         *seen = true;
@@ -227,15 +229,35 @@ impl Shown {
             ),
             (self.locks, "locks of the kernel", "a wait for one is one for the thread that ended it", "lock"),
             (self.signals, "signal handlers", "their time is own code", "signal:signal_deliver"),
+            (
+                self.faults,
+                "page faults",
+                "a sleep in one is known only by what ended it",
+                "exceptions:page_fault_user",
+            ),
         ];
         let lacks = lacks.into_iter().filter(|(seen, ..)| !seen);
-        let missing = lacks.map(|(_, what, why, events)| Missing {
+        let lacks = lacks.map(|(_, what, why, events)| Missing {
             kind: MissingKind::Events,
             what: what.to_owned(),
             why: format!("the trace has none: {why}"),
             remedy: format!("record them as well: trace-cmd record -e {events}"),
         });
-        missing.collect()
+        let live = "explain the running program: latebound explain --pid";
+        let never = [
+            (
+                "page faults without a sleep",
+                "an event tells of the begin of a page fault, and none of its end: without a sleep its time is own code",
+            ),
+            (
+                "owners of locks, kinds of files, quotas and the freezer",
+                "no event of a trace tells of them: who ended a wait stands for an owner, a number for a file, and whom a quota or the \
+                 freezer holds passes for one that others ran before, or that sleeps",
+            ),
+        ];
+        lacks
+            .chain(never.map(|(what, why)| Missing::new(MissingKind::Events, what, why.to_owned(), live)))
+            .collect()
     }
 }
 

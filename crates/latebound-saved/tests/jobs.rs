@@ -104,7 +104,16 @@ fn the_worst_job_of_a_loop_is_explained_through_its_wait() {
     assert_eq!(behind.via[0].known_by, KnownBy::Waker);
     assert_eq!(worst.unaccounted(), Nanos(0));
     let missing: Vec<&str> = found.missing.iter().map(|missing| missing.what.as_str()).collect();
-    let all = ["interrupts", "system calls", "block requests", "locks of the kernel", "signal handlers"];
+    let all = [
+        "interrupts",
+        "system calls",
+        "block requests",
+        "locks of the kernel",
+        "signal handlers",
+        "page faults",
+        "page faults without a sleep",
+        "owners of locks, kinds of files, quotas and the freezer",
+    ];
     assert_eq!(missing, all);
 }
 
