@@ -24,8 +24,11 @@ pub enum Culprit {
     Interrupt(String),
     /// A handler of a softirq, by its name.
     Softirq(String),
-    /// A limit of a group: its CPU quota, or real-time throttling. The name is empty where no group is known.
+    /// The CPU quota of a group. The name is empty where no group is known.
     Quota(String),
+    /// What keeps real-time threads from taking every processor whole: real-time throttling (sched(7)), or a server of the classes below
+    /// (`fair_server`, kernel/sched/deadline.c, 6.12).
+    Throttling,
     /// The processor, which was idle and had to leave its idle state first; the name is that of the state, where it is known.
     Processor(String),
     /// The hypervisor, by its own account.
@@ -113,7 +116,10 @@ pub(crate) fn culprit(cause: &Cause, own: &Task) -> Culprit {
             Culprit::Interrupt(name)
         }
         CauseKind::Softirq => Culprit::Softirq(subject()),
-        CauseKind::Throttled | CauseKind::Quota => Culprit::Quota(subject()),
+        CauseKind::Quota => Culprit::Quota(subject()),
+        // Who ran meanwhile did not ask for it. A deadline thread is held by its own budget, a fair one by the quota of its group.
+        CauseKind::Throttled if kept.prio.is_some_and(is_rt_priority) => Culprit::Throttling,
+        CauseKind::Throttled => Culprit::Quota(String::new()),
         CauseKind::IdleExit => Culprit::Processor(subject()),
         CauseKind::Stolen => Culprit::Hypervisor,
         // Whose request the device had to do first, or was waited for.
@@ -124,6 +130,11 @@ pub(crate) fn culprit(cause: &Cause, own: &Task) -> Culprit {
         // Who stopped or froze it is not seen; a standstill may be a hypervisor or firmware.
         _ => Culprit::Unknown,
     }
+}
+
+/// Whether a priority of the kernel is one of SCHED_FIFO and SCHED_RR (`MAX_RT_PRIO`, include/linux/sched/prio.h).
+fn is_rt_priority(prio: i32) -> bool {
+    (0..100).contains(&prio)
 }
 
 fn thread(task: &Task, own: &Task) -> Culprit {
@@ -147,10 +158,11 @@ fn key(culprit: &Culprit) -> Key {
         Culprit::Interrupt(name) => named(3, name),
         Culprit::Softirq(name) => named(4, name),
         Culprit::Quota(name) => named(5, name),
-        Culprit::Processor(name) => named(6, name),
-        Culprit::Hypervisor => (7, 0, String::new()),
-        Culprit::Device(name) => named(8, name),
-        Culprit::Unknown => (9, 0, String::new()),
+        Culprit::Throttling => (6, 0, String::new()),
+        Culprit::Processor(name) => named(7, name),
+        Culprit::Hypervisor => (8, 0, String::new()),
+        Culprit::Device(name) => named(9, name),
+        Culprit::Unknown => (10, 0, String::new()),
     }
 }
 
@@ -196,6 +208,7 @@ pub(crate) mod tests {
             requested_at: Nanos(100),
             started_at: Nanos(100),
             ended_at: Some(Nanos(100)),
+            open: false,
             causes,
             spans: Vec::new(),
             signatures: Vec::new(),
@@ -261,6 +274,11 @@ pub(crate) mod tests {
         assert_eq!(one(CauseKind::Interrupt, "irq 24 disk", None), Culprit::Interrupt("irq 24 disk".into()));
         assert_eq!(one(CauseKind::Quota, "/pods/a", None), Culprit::Quota("/pods/a".into()));
         assert_eq!(one(CauseKind::IdleExit, "C6", None), Culprit::Processor("C6".into()));
+        // Whoever ran meanwhile.
+        assert_eq!(one(CauseKind::Throttled, "hog", Some(task(9, "hog"))), Culprit::Quota(String::new()));
+        let fifo = Task { prio: Some(39), ..task(8, "fifo") };
+        let throttled = cause(CauseKind::Throttled, "hog", Some(task(9, "hog")), &[fifo]);
+        assert_eq!(rows(&[job(vec![throttled], &[(0, 3)])]), [(Culprit::Throttling, 1, 3, 3)]);
         assert_eq!(one(CauseKind::Stolen, "", None), Culprit::Hypervisor);
         assert_eq!(one(CauseKind::StoodStill, "", None), Culprit::Unknown);
         assert_eq!(one(CauseKind::BlockIo, "254:3 write", None), Culprit::Device("254:3 write".into()));

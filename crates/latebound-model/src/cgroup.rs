@@ -38,6 +38,8 @@ pub enum Owner {
     Interrupts,
     /// A CPU limit of a group, by its path; empty where no group is known.
     Quota(String),
+    /// What keeps real-time threads from taking every processor whole: real-time throttling, or a server of the classes below.
+    Throttling,
     /// The processor, which left an idle state.
     Processor,
     /// The hypervisor, by its own account.

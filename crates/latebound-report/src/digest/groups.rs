@@ -4,6 +4,7 @@
 use latebound_analysis::blame_groups;
 use latebound_model::{Explanation, GroupBlame, GroupName, Owner};
 
+use super::blame::THROTTLING;
 use crate::text::printable;
 
 /// As many digits of a container's id are shown, as its engine shows.
@@ -66,6 +67,7 @@ pub fn owner_text(owner: &Owner) -> String {
         Owner::Interrupts => "interrupts and softirqs".to_owned(),
         Owner::Quota(group) if group.is_empty() => "a CPU limit".to_owned(),
         Owner::Quota(group) => format!("CPU limit of {}", group_text(group)),
+        Owner::Throttling => THROTTLING.to_owned(),
         Owner::Processor => "processor that left idle".to_owned(),
         Owner::Hypervisor => "the hypervisor".to_owned(),
         Owner::Devices => "devices".to_owned(),

@@ -50,6 +50,7 @@ const fn owner_class(owner: &Owner) -> &'static str {
         Owner::Process | Owner::OwnGroup | Owner::Group(_) | Owner::Kernel => CauseKind::TaskFirst,
         Owner::Interrupts => CauseKind::Interrupt,
         Owner::Quota(_) => CauseKind::Quota,
+        Owner::Throttling => CauseKind::Throttled,
         Owner::Processor => CauseKind::IdleExit,
         Owner::Hypervisor => CauseKind::Stolen,
         Owner::Devices => CauseKind::BlockIo,
