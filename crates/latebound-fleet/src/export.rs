@@ -577,6 +577,7 @@ fn explanation(
         requested_at,
         started_at: at(first.latency_ns)?,
         ended_at: None,
+        open: false,
         causes,
         spans,
         signatures: Vec::new(),

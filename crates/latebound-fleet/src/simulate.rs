@@ -348,6 +348,7 @@ fn explanation(
         requested_at,
         started_at: at(latency.0),
         ended_at: None,
+        open: false,
         spans: spans.map(|((cause, start), end)| Span { start: at(start), end: at(end), cause }).collect(),
         causes,
         signatures: Vec::new(),

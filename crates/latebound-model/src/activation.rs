@@ -92,6 +92,9 @@ pub struct Activation {
     /// When its own code ended, where that was seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Nanos>,
+    /// It had not ended by `ended_at`, which is when it was looked at.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub open: bool,
     /// Who asked, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requester: Option<Task>,
@@ -130,6 +133,7 @@ impl Activation {
             activated_at: None,
             started_at,
             ended_at: None,
+            open: false,
             requester: None,
             requester_context: None,
             runner: Some(thread),

@@ -331,6 +331,9 @@ pub struct Explanation {
     /// When the job completed: the causes go on to there. `None` where only the start is explained.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Nanos>,
+    /// It had not ended by `ended_at`, which is when it was looked at.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub open: bool,
     /// What took the time, longest first; `Unaccounted` is last and always there, be it zero.
     pub causes: Vec<Cause>,
     /// The interval without a gap, in order.

@@ -116,6 +116,9 @@ pub struct ThreadJobs {
     /// And at most so many.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_at_most: Option<u64>,
+    /// For how long a job was on when the Run ended, where that is longer than its deadline: it is none of `jobs`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open_for: Option<Nanos>,
 }
 
 impl ThreadJobs {

@@ -74,6 +74,9 @@ pub struct Late {
     pub length: Nanos,
     /// Whether it is a job.
     pub is_job: bool,
+    /// Whether that was not over, so that `length` is how long it was on.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub open: bool,
 }
 
 /// The stretch of time that a Run was saved of.

@@ -118,6 +118,7 @@ fn a_job_is_told_at_first_sight_with_its_thread_and_period() {
         deadline: cycle.as_ref().and_then(|cycle| cycle.period),
         late_at_least: cycle.as_ref().map(|_| late.0),
         late_at_most: cycle.as_ref().map(|_| late.1),
+        open_for: None,
         jobs: 2_404,
         sleeps_before: None,
         task,
@@ -129,6 +130,15 @@ fn a_job_is_told_at_first_sight_with_its_thread_and_period() {
     run.jobs =
         vec![thread(run.worst[0].task.clone(), Some(regular()), (35, 39)), thread(other, None, (0, 0))];
     golden("job-explain.txt", &terminal::explained(&run, &PLAIN));
+
+    // It has not ended when the Run does.
+    run.worst[0].open = true;
+    run.jobs[0].open_for = Some(run.worst[0].length());
+    let text = terminal::explained(&run, &PLAIN);
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("Worst job 6.02 ms of a 1.00 ms period, not over: "), "{words}");
+    assert!(words.contains("and one was not over after 6.02 ms."), "{words}");
+    assert!(words.contains(" to now, not completed"), "{words}");
 }
 
 #[test]
@@ -147,6 +157,7 @@ fn of_many_threads_those_that_were_late_most_often_have_a_line() {
         deadline: Some(Nanos::from_millis(1)),
         late_at_least: Some(number),
         late_at_most: Some(number),
+        open_for: None,
     };
     run.jobs = (0..40).map(thread).collect();
     run.missing = vec![Missing {
@@ -189,6 +200,7 @@ fn a_job_between_marks_is_told_with_its_marks_and_what_is_unpaired() {
         deadline: Some(Nanos::from_millis(2)),
         late_at_least: Some(3),
         late_at_most: Some(3),
+        open_for: None,
     };
     let other = Task { tid: Tid(11), comm: "other".into(), ..Task::default() };
     run.jobs = vec![

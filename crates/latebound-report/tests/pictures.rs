@@ -171,6 +171,7 @@ proptest! {
         };
         let explanation = Explanation {
             ended_at: ended.map(Nanos),
+            open: false,
             series: String::new(), mechanism: Mechanism::TimerWakeup, task: Task::default(), cpu: Cpu(0),
             requested_at: Nanos(due), started_at: Nanos(ran), causes: kinds.iter().zip(&chains).map(cause).collect(),
             spans: spans.iter().map(|&(start, end, cause)| Span { start: Nanos(start), end: Nanos(end), cause }).collect(),
@@ -308,6 +309,7 @@ fn what_one_long_span_hides_is_enlarged() {
     };
     let mut explanation = Explanation {
         ended_at: None,
+        open: false,
         series: String::new(),
         mechanism: Mechanism::TimerWakeup,
         task: Task::default(),
@@ -355,6 +357,7 @@ fn ten_thousand_spans_draw_no_more_bars_than_there_are_pixels() {
     let span = |i: u64| Span { start: Nanos(i * 10), end: Nanos(i * 10 + 10), cause: (i % 2) as usize };
     let explanation = Explanation {
         ended_at: None,
+        open: false,
         series: String::new(),
         mechanism: Mechanism::TimerWakeup,
         task: Task::default(),

@@ -19,6 +19,7 @@ fn write(path: &Path, how_many_activations: u64) {
     let (late, run) = (&all[7], sample_run(1));
     let mut explained = latebound_model::Explanation {
         ended_at: None,
+        open: false,
         series: late.series.clone(),
         requested_at: late.requested_at,
         started_at: late.started_at,

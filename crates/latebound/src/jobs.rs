@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use latebound_analysis::cycle::{CycleChoice, Intervals, SiteCounts};
-use latebound_model::{Cycle, JobMarks, Nanos, Quantity, Series, Task, ThreadJobs, ThreadMarks, Tid};
+use latebound_model::{
+    Activation, Cycle, JobMarks, Nanos, Quantity, Series, Task, ThreadJobs, ThreadMarks, Tid,
+};
 use latebound_probe::MarkCounts;
 
 use crate::watcher::Watcher;
@@ -34,12 +36,25 @@ pub(crate) struct JobFollower {
     marked: BTreeMap<Tid, ThreadMarks>,
     /// Of threads that have ended: jobs that surely exceeded their deadline.
     late_of_ended: u64,
+    /// For how long the job that each thread is at is on, where that is longer than its deadline.
+    open: BTreeMap<Tid, Nanos>,
 }
 
 impl JobFollower {
     pub(crate) fn new(choice: CycleChoice, marks: Option<JobMarks>, deadline: Option<Nanos>) -> JobFollower {
-        let (since, cycles, marked) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        JobFollower { choice, marks, deadline, looked_at: None, since, cycles, marked, late_of_ended: 0 }
+        let (since, cycles, marked, open) =
+            (BTreeMap::new(), BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        JobFollower {
+            choice,
+            marks,
+            deadline,
+            looked_at: None,
+            since,
+            cycles,
+            marked,
+            late_of_ended: 0,
+            open,
+        }
     }
 
     /// Whether jobs are followed at all.
@@ -89,6 +104,11 @@ impl JobFollower {
         Ok(followed)
     }
 
+    /// The threads whose jobs are followed.
+    pub(crate) fn followed(&self) -> Vec<Tid> {
+        self.cycles.keys().chain(self.marked.keys()).copied().collect()
+    }
+
     /// What is known of each thread that was seen, with its jobs counted in its series.
     pub(crate) fn threads(&self, series: &[Series]) -> Vec<ThreadJobs> {
         self.since.keys().map(|tid| self.thread(*tid, series)).collect()
@@ -104,9 +124,27 @@ impl JobFollower {
         self.marked.retain(|tid, _| !ended.contains(tid));
     }
 
+    /// Of the jobs that are on, those that are so for longer than their deadline; of a thread without one, none.
+    pub(crate) fn overdue(&mut self, open: Vec<Activation>) -> Vec<Activation> {
+        let is_overdue = |job: &Activation| {
+            self.deadline_of(job.runner_tid()).is_some_and(|deadline| job.length() > deadline)
+        };
+        let overdue: Vec<Activation> = open.into_iter().filter(is_overdue).collect();
+        self.open = overdue.iter().map(|job| (job.runner_tid(), job.length())).collect();
+        overdue
+    }
+
+    /// The response that a job of this thread should not exceed.
+    fn deadline_of(&self, tid: Tid) -> Option<Nanos> {
+        let period = self.cycles.get(&tid).and_then(|(cycle, _)| cycle.period);
+        self.deadline.or(period).or_else(|| deadline_of(self.marked.get(&tid)?))
+    }
+
     /// Whether a job was longer than the deadline that the user gave.
     pub(crate) fn missed_deadline(&self, jobs: &[ThreadJobs]) -> bool {
-        let late = |thread: &ThreadJobs| thread.late_at_least.is_some_and(|late| late > 0);
+        let late = |thread: &ThreadJobs| {
+            thread.open_for.is_some() || thread.late_at_least.is_some_and(|late| late > 0)
+        };
         self.deadline.is_some() && (self.late_of_ended > 0 || jobs.iter().any(late))
     }
 
@@ -116,8 +154,7 @@ impl JobFollower {
         let responses = all.iter().filter(own).find(|series| series.quantity == Quantity::Response);
         let named = responses.or_else(|| all.iter().find(own)).and_then(|series| series.subject.task.clone());
         let marks = self.marked.get(&tid).cloned();
-        let period = cycle.as_ref().and_then(|cycle| cycle.period);
-        let deadline = self.deadline.or(period).or_else(|| deadline_of(marks.as_ref()?));
+        let deadline = self.deadline_of(tid);
         let late = |is_late: &dyn Fn(Nanos, Nanos) -> bool| {
             let buckets = responses?.histogram.buckets();
             Some(buckets.filter(|bucket| is_late(bucket.low, bucket.high)).map(|bucket| bucket.count).sum())
@@ -129,6 +166,7 @@ impl JobFollower {
             late_at_least: deadline.and_then(|deadline| late(&|low, _| low > deadline)),
             late_at_most: deadline.and_then(|deadline| late(&|_, high| high > deadline)),
             deadline,
+            open_for: self.open.get(&tid).copied(),
             cycle,
             marks,
         }

@@ -10,9 +10,10 @@ mod save;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use latebound_model::{Activation, Late, LateAction, OnLate, Run};
+use latebound_model::{Activation, Late, LateAction, Nanos, OnLate, Run, Tid};
 
 use self::commands::{Commands, Ended, Request};
 use self::deeds::Marker;
@@ -23,6 +24,11 @@ use crate::jobs::JobFollower;
 use crate::session::Stop;
 use crate::watcher::Watcher;
 use crate::worst::Worst;
+
+/// A late job is given so long to end: then all of it is explained. One that does not may never.
+const GIVEN_TO_END: Nanos = Nanos::from_secs(1);
+/// The jobs that are on are looked at so often.
+const LOOKS_AT_OPEN: Duration = Duration::from_millis(100);
 
 /// What the actions are done with.
 pub(crate) struct Hands<'a> {
@@ -58,6 +64,10 @@ pub(crate) struct LateActions {
     marker: Option<Marker>,
     saves: Option<Saves>,
     command_limit: latebound_model::Nanos,
+    /// The release of the job of each thread that was taken while it was on.
+    taken_open: BTreeMap<Tid, Nanos>,
+    /// When the jobs that are on were looked at.
+    looked_at: Option<Instant>,
 }
 
 impl LateActions {
@@ -90,6 +100,8 @@ impl LateActions {
             trigger: None,
             closed: false,
             command_limit: late.command_limit,
+            taken_open: BTreeMap::new(),
+            looked_at: None,
             actions,
         }))
     }
@@ -114,8 +126,34 @@ impl LateActions {
         self.closed = true;
     }
 
+    /// Takes the jobs that are late and do not end, each once. One that ends all the same is not taken again.
+    pub(crate) fn look_at_open(&mut self, hands: &mut Hands<'_>) {
+        let now = Instant::now();
+        if self.looked_at.is_some_and(|at| now.duration_since(at) < LOOKS_AT_OPEN) {
+            return;
+        }
+        self.looked_at = Some(now);
+        let open = hands.watcher.open_jobs(&hands.jobs.followed());
+        let least = Nanos(self.gate.limit().0.saturating_add(GIVEN_TO_END.0));
+        for job in open.iter().filter(|job| job.length() > least) {
+            if self.taken_open.get(&job.runner_tid()) != Some(&job.requested_at) {
+                self.take(job, hands);
+                self.taken_open.insert(job.runner_tid(), job.requested_at);
+            }
+        }
+    }
+
+    /// These threads have ended.
+    pub(crate) fn forget(&mut self, ended: &[Tid]) {
+        self.taken_open.retain(|tid, _| !ended.contains(tid));
+    }
+
     /// Takes what was late: it begins the actions, or is counted, or is none of both.
     pub(crate) fn take(&mut self, late: &Activation, hands: &mut Hands<'_>) {
+        let is_job = late.ended_at.is_some();
+        if is_job && self.taken_open.get(&late.runner_tid()) == Some(&late.requested_at) {
+            return;
+        }
         let busy = self.is_busy() || self.closed;
         if let Some(number) = self.gate.admit(late.length(), late.until(), busy) {
             self.trigger = Some(Trigger { number, late: late.clone(), next: 0, runs: false, saved: None });
@@ -274,6 +312,7 @@ fn in_short(late: &Activation) -> Late {
         requested_at: late.requested_at,
         length: late.length(),
         is_job: late.ended_at.is_some(),
+        open: late.open,
     }
 }
 

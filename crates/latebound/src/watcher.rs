@@ -27,6 +27,11 @@ pub(crate) trait Watcher {
         Ok(Vec::new())
     }
 
+    /// The jobs that these threads are at, as if each ended now.
+    fn open_jobs(&self, _threads: &[Tid]) -> Vec<Activation> {
+        Vec::new()
+    }
+
     /// The places at which watched threads waited, of threads whose jobs are not followed yet.
     fn sites(&self) -> Result<Vec<(Tid, SiteCounts)>>;
 
@@ -153,6 +158,10 @@ fn counts(site: &ThreadSite) -> SiteCounts {
 impl Watcher for Recorder {
     fn late(&mut self) -> Result<Vec<Activation>> {
         Ok(Recorder::late(self)?)
+    }
+
+    fn open_jobs(&self, threads: &[Tid]) -> Vec<Activation> {
+        Recorder::open_jobs(self, threads)
     }
 
     fn sites(&self) -> Result<Vec<(Tid, SiteCounts)>> {

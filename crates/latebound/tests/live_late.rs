@@ -43,6 +43,39 @@ extern "C" fn on_signal(_: i32) {
     }
 }
 
+fn sleep(ns: u64) {
+    std::thread::sleep(Duration::from_nanos(ns));
+}
+
+/// A lock of the C library, which notes who holds it.
+struct Lock(std::cell::UnsafeCell<libc::pthread_mutex_t>);
+
+// SAFETY: that is what the lock is for.
+unsafe impl Sync for Lock {}
+
+impl Lock {
+    fn lock(&self) {
+        // SAFETY: it is initialised, and lives for ever.
+        assert_eq!(unsafe { libc::pthread_mutex_lock(self.0.get()) }, 0);
+    }
+}
+
+/// Two locks, which a thread takes at this time, the second one first.
+fn crossed_locks(at: u64) -> &'static [Lock; 2] {
+    static LOCKS: [Lock; 2] =
+        [const { Lock(std::cell::UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER)) }; 2];
+    std::thread::Builder::new()
+        .name("other".to_owned())
+        .spawn(move || {
+            latebound_syscall::clock::sleep_until(Nanos(at));
+            LOCKS[1].lock();
+            sleep(100 * MS);
+            LOCKS[0].lock();
+        })
+        .unwrap();
+    &LOCKS
+}
+
 #[test]
 #[ignore = "the program that the tests here watch"]
 fn guest_late_jobs() {
@@ -62,8 +95,17 @@ fn guest_late_jobs() {
     }
     let started = now();
     let (mut due, mut plant) = (started + PERIOD, started + BEFORE);
+    let locks = std::env::var_os("LATEBOUND_DEADLOCK").map(|_| crossed_locks(started + BEFORE));
     while due < started + 60_000 * MS {
         latebound_syscall::clock::sleep_until(Nanos(due));
+        if let Some(locks) = &locks {
+            plant = u64::MAX;
+            if due >= started + BEFORE + PERIOD {
+                locks[0].lock();
+                sleep(50 * MS);
+                locks[1].lock();
+            }
+        }
         let end = if due >= plant { due + LATE } else { 0 };
         while now() < end {}
         if end > 0 {
@@ -81,11 +123,15 @@ struct Late {
 
 impl Late {
     fn every(milliseconds: u64) -> Late {
+        Late::with(milliseconds, &[])
+    }
+
+    fn with(milliseconds: u64, environment: &[(&str, &str)]) -> Late {
         let folder = tempfile::tempdir().unwrap();
         let mut program = Command::new(std::env::current_exe().unwrap());
         program.args(["guest_late_jobs", "--exact", "--ignored"]).stdout(Stdio::null());
         program.env("LATEBOUND_LINES", folder.path().join("lines"));
-        program.env("LATEBOUND_EVERY_MS", milliseconds.to_string());
+        program.env("LATEBOUND_EVERY_MS", milliseconds.to_string()).envs(environment.iter().copied());
         Late { program: Killed(program.spawn().unwrap()), folder }
     }
 
@@ -297,4 +343,35 @@ fn live_late_command_that_hangs_holds_up_neither_the_run_nor_ctrl_c() {
     let action = &done.actions[0];
     assert!(done.triggers >= 2 && action.timed_out + action.cancelled == done.triggers, "{done:?}");
     assert_eq!((run.state, action.timed_out >= 1), (RunState::Complete, true));
+}
+
+#[test]
+fn live_late_jobs_in_a_deadlock_are_acted_on_once_as_a_circle() {
+    // No job is late by itself.
+    let late = Late::with(60_000, &[("LATEBOUND_DEADLOCK", "1")]);
+    let run = late.run("8s", &["--rest", "0ns", "--do", "save", "--do", "signal:USR1"]);
+    let done = on_late(&run);
+    println!("{done:?}");
+    // The other thread may be at a job too.
+    assert!((1..=2).contains(&done.triggers) && done.resting == 0, "{done:?}");
+    assert_eq!(late.lines().len() as u64, done.triggers);
+    let of_control = |save: &&latebound_model::Save| save.late.task.comm == "control";
+    assert_eq!(done.saves.iter().filter(of_control).count(), 1, "{done:?}");
+    let save = done.saves.iter().find(of_control).unwrap();
+    let acted = &save.late;
+    assert!(acted.open && acted.is_job && (1_025..1_500).contains(&(acted.length.0 / MS)), "{acted:?}");
+
+    // At the end it is the worst job, and none of those that completed.
+    let worst = run.worst.iter().find(|job| job.task.comm == "control").unwrap();
+    let own = run.jobs.iter().find(|thread| thread.task.comm == "control").unwrap();
+    assert!(worst.open && worst.adds_up() && worst.requested_at == acted.requested_at, "{worst:?}");
+    assert!(own.open_for.is_some_and(|open| open == worst.length() && open.0 > 3_000 * MS), "{own:?}");
+    let saved = late.path("my.run.late").join(&save.run);
+    for job in [worst, &latebound_store::read_run(saved).unwrap().worst[0]] {
+        let circle = job.causes.iter().filter(|cause| cause.kind == CauseKind::Circle);
+        let in_circle: u64 = circle.map(|cause| cause.duration.0).sum();
+        assert!(in_circle * 100 > job.length().0 * 80, "{:#?}", job.causes);
+    }
+    let text = reported(&late.path("my.run"));
+    assert!(text.contains(", not over: ") && text.contains("in a circle (a deadlock)"), "{text}");
 }

@@ -270,6 +270,7 @@ impl Distributions {
                 activated_at: worst.activated_at,
                 started_at: worst.started_at,
                 ended_at: None,
+                open: false,
                 requester: Some(worst.origin.requester.task()),
                 requester_context: Some(worst.origin.context),
                 runner: worst.runner.map(|runner| runner.task()),

@@ -121,6 +121,7 @@ pub fn explain(late: &Activation, events: &[Event], facts: &KernelFacts) -> Expl
         requested_at: from,
         started_at: started,
         ended_at: ended,
+        open: late.open,
         causes,
         spans,
         signatures: Vec::new(),

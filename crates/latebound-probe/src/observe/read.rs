@@ -235,6 +235,7 @@ pub(super) fn worst(observer: &Observer) -> Vec<Activation> {
                 activated_at: worst.activated_at,
                 started_at: worst.started_at,
                 ended_at: None,
+                open: false,
                 requester: Some(worst.requester),
                 requester_context: worst.context,
                 runner: runs.then_some(worst.runner),

@@ -17,6 +17,7 @@ mod groups;
 mod late_ring;
 mod latencies;
 mod marks;
+mod open;
 mod options;
 mod plan;
 mod ring;

@@ -87,7 +87,7 @@ fn predicate_by(cause: &Cause, who: Who) -> String {
         CauseKind::TimerInterrupt | CauseKind::Interrupt => after("was interrupted by"),
         CauseKind::Nmi => "was interrupted by an NMI".to_owned(),
         CauseKind::Softirq => after("was interrupted by softirq"),
-        CauseKind::Throttled => format!("was throttled{}", bracket()),
+        CauseKind::Throttled => format!("was throttled while {} ran", other()),
         CauseKind::Quota => format!("had used up its quota{}", bracket()),
         CauseKind::IdleExit => format!("waited for the CPU to leave idle{}", bracket()),
         CauseKind::Scheduler => "was being scheduled".to_owned(),
@@ -104,7 +104,7 @@ fn predicate_by(cause: &Cause, who: Who) -> String {
         CauseKind::WaitedForInterrupt => format!("waited for an interrupt{}", bracket()),
         CauseKind::Stopped => "was stopped by a signal".to_owned(),
         CauseKind::Frozen => "was frozen".to_owned(),
-        CauseKind::Circle => format!("waited for {} in a circle", other()),
+        CauseKind::Circle => format!("waited for {} in a circle (a deadlock)", other()),
         CauseKind::Stolen => "lost its CPU to the hypervisor".to_owned(),
         CauseKind::StoodStill => "stood still with its CPU".to_owned(),
         CauseKind::Unaccounted => "was kept by something not seen".to_owned(),
@@ -205,7 +205,10 @@ fn job_parts<'e>(causes: &[&'e Cause], depth: usize) -> Vec<JobPart<'e>> {
 pub fn job_answer(job: &Explanation, threads: &[ThreadJobs]) -> Sentence {
     let own = threads.iter().find(|thread| thread.task.tid == job.task.tid);
     let period = own.and_then(ThreadJobs::period);
-    let of = period.map_or_else(String::new, |period| format!(" of a {period} period"));
+    let mut of = period.map_or_else(String::new, |period| format!(" of a {period} period"));
+    if job.open {
+        of.push_str(", not over");
+    }
     let sentence =
         Sentence::default().say("worst job ").stress(job.length().to_string()).say(format!("{of}: "));
     if super::does_not_add_up(job).is_some() {
@@ -270,6 +273,8 @@ pub enum HintKind {
     PageFaults,
     /// A CPU quota.
     Quota,
+    /// A limit on real-time threads.
+    Throttling,
     /// Block I/O within a job.
     BlockIo,
     /// A sleep within a job.
@@ -328,6 +333,9 @@ fn hint(cause: &Cause, own: &Task) -> Option<(HintKind, String)> {
     let kept = cause.via.last().map_or(own, |link| &link.task);
     match cause.kind {
         CauseKind::Quota => return Some((HintKind::Quota, printable(&cause.subject).into_owned())),
+        CauseKind::Throttled if kept.prio.is_some_and(|prio| (0..100).contains(&prio)) => {
+            return Some((HintKind::Throttling, who_text(kept)));
+        }
         CauseKind::PageFault => return Some((HintKind::PageFaults, who_text(kept))),
         CauseKind::BlockIo => return Some((HintKind::BlockIo, who_text(kept))),
         CauseKind::OwnSleep => return Some((HintKind::OwnSleep, who_text(kept))),
@@ -385,6 +393,10 @@ fn hint_text(kind: HintKind, names: &str) -> String {
             let group = if names.is_empty() { "the group" } else { names };
             format!("Raise the CPU quota of {group} (cpu.max), or remove it.")
         }
+        HintKind::Throttling => format!(
+            "Leave time to ordinary threads on the CPU of {names}, or set sched_rt_runtime_us and the fair server's runtime knowing that \
+             nothing then saves the system from real-time threads."
+        ),
         HintKind::BlockIo => {
             format!("Move the file access of {names} to another thread, which no job waits for.")
         }
@@ -463,6 +475,7 @@ mod tests {
             requested_at: Nanos::ZERO,
             started_at: Nanos::ZERO,
             ended_at: Some(at),
+            open: false,
             causes,
             spans,
             signatures: Vec::new(),

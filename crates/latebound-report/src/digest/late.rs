@@ -11,7 +11,8 @@ fn times(count: u64) -> String {
 
 fn late_text(late: &Late) -> String {
     let what = if late.is_job { "a job of" } else { "a wake-up of" };
-    format!("{what} {} took {} on CPU {}", printable(&task_text(&late.task)), late.length, late.cpu)
+    let took = if late.open { "was not over after" } else { "took" };
+    format!("{what} {} {took} {} on CPU {}", printable(&task_text(&late.task)), late.length, late.cpu)
 }
 
 /// Of a Run that holds a saved stretch: why it was saved, and what it holds.

@@ -64,7 +64,11 @@ pub(super) fn write(m: &mut Markup, run: &Run) {
 fn head(m: &mut Markup, run: &Run, explanation: &Explanation, place: usize) {
     m.leaf("h3", &[], &format!("#{}", place + 1));
     m.element("b", &[], |m| value(m, Some(explanation.length()), 1, any_lost(&explanation.losses)));
-    let what = if job::is_job(explanation) { "response" } else { "late" };
+    let what = match job::is_job(explanation) {
+        true if explanation.open => "and not over,",
+        true => "response",
+        false => "late",
+    };
     m.leaf("span", &[], &format!("{what} on CPU {}", explanation.cpu));
     if job::is_job(explanation) && !job::begins_at_a_mark(explanation) {
         m.leaf("span", &[], &format!("{} to the start", time(explanation.latency())));
@@ -276,6 +280,7 @@ const fn culprit_class(culprit: &Culprit) -> &'static str {
         Culprit::Interrupt(_) => CauseKind::Interrupt,
         Culprit::Softirq(_) => CauseKind::Softirq,
         Culprit::Quota(_) => CauseKind::Quota,
+        Culprit::Throttling => CauseKind::Throttled,
         Culprit::Processor(_) => CauseKind::IdleExit,
         Culprit::Hypervisor => CauseKind::Stolen,
         Culprit::Device(_) => CauseKind::BlockIo,

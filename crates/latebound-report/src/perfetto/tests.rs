@@ -52,6 +52,7 @@ fn explained(tid: i32, release: u64, spans: &[(u64, usize, Vec<i32>)], is_job: b
         requested_at: Nanos(release),
         started_at: Nanos(if is_job { release } else { at }),
         ended_at: is_job.then_some(Nanos(at)),
+        open: false,
         causes,
         spans: cut,
         signatures: Vec::new(),

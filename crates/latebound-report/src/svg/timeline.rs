@@ -243,7 +243,11 @@ fn marks(m: &mut Markup, explanation: &Explanation, window: Window, axis: &Linea
     let mut begin = if whole { from } else { "enlarged" }.to_owned();
     let end = (window.to == explanation.until()).then(|| {
         let length = duration(explanation.length());
-        if is_job(explanation) { format!("completion, {length}") } else { format!("running, {length} late") }
+        match is_job(explanation) {
+            true if explanation.open => format!("not over, {length}"),
+            true => format!("completion, {length}"),
+            false => format!("running, {length} late"),
+        }
     });
     let started = explanation.started_at;
     if is_job(explanation) && started >= window.from && started <= window.to {

@@ -136,7 +136,7 @@ fn threads(jobs: &[ThreadJobs], style: &Style) -> String {
     let mut w = Writer::new(style);
     let mut shown: Vec<&ThreadJobs> = jobs.iter().collect();
     if shown.len() > THREADS_SHOWN {
-        shown.sort_by_key(|thread| Reverse((thread.late_at_most, thread.jobs)));
+        shown.sort_by_key(|thread| Reverse((thread.open_for, thread.late_at_most, thread.jobs)));
         shown.truncate(THREADS_SHOWN);
     }
     for thread in &shown {
@@ -162,6 +162,9 @@ fn threads(jobs: &[ThreadJobs], style: &Style) -> String {
                 false => format!("{} to {}", grouped(least), grouped(most)),
             };
             text.push_str(&format!(", {late} after more than {deadline}"));
+        }
+        if let Some(open_for) = thread.open_for {
+            text.push_str(&format!(", and one was not over after {open_for}"));
         }
         text.push('.');
         if let Some(sleeps) = thread.sleeps_before.filter(|&sleeps| sleeps > 0) {
@@ -302,13 +305,12 @@ fn head(w: &mut Writer<'_>, explanation: &Explanation, due: Nanos) {
         text if text.is_empty() => text,
         text => format!(", {text}"),
     };
+    let end = if explanation.open { "now, not completed" } else { "completion" };
     let rest = if job::begins_at_a_mark(explanation) {
-        format!(" (begin at +{due} to completion){priority}, on CPU {cpu}")
+        format!(" (begin at +{due} to {end}){priority}, on CPU {cpu}")
     } else {
         let latency = explanation.latency();
-        format!(
-            " (release at +{due} to completion, {latency} to the start){priority}, on CPU {cpu}, {mechanism}"
-        )
+        format!(" (release at +{due} to {end}, {latency} to the start){priority}, on CPU {cpu}, {mechanism}")
     };
     w.paragraph(
         0,

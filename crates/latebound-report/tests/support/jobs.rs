@@ -153,6 +153,7 @@ pub(crate) fn late() -> [Run; 2] {
         requested_at: worst.requested_at,
         length: worst.length(),
         is_job: true,
+        open: false,
     };
     let action = |action: &str, done| LateAction { action: action.to_owned(), done, ..LateAction::default() };
     let (limit, rest) = (Nanos::from_millis(5), Nanos::from_secs(1));

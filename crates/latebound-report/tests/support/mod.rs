@@ -109,6 +109,7 @@ impl Story {
     pub(crate) fn new(cpu: u32, at: Nanos) -> Story {
         let explanation = Explanation {
             ended_at: None,
+            open: false,
             series: format!("timer_wakeup/measure/cpu{cpu}/latency"),
             mechanism: Mechanism::TimerWakeup,
             task: task(4000 + cpu as i32, &format!("measure/{cpu}"), Policy::Fifo, 19),
@@ -286,7 +287,8 @@ fn worst() -> Vec<Explanation> {
         Story::new(0, Nanos::from_millis(30_117))
             .then(CauseKind::TimerSlack, "", 50_000)
             .then(CauseKind::TimerInterrupt, "local_timer", 4_800)
-            .then(CauseKind::Throttled, "real-time group /", 640_000)
+            .then(CauseKind::Throttled, "load-ipc-send", 640_000)
+            .by(task(4_711, "load-ipc-send", Policy::Other, 120))
             .then(CauseKind::Nmi, "", 12_000)
             .then(CauseKind::Scheduler, "", 3_000)
             .then(CauseKind::ReturnToUser, "", 1_500)
@@ -661,6 +663,7 @@ pub(crate) fn hostile() -> Run {
         };
         run.worst.push(Explanation {
             ended_at: None,
+            open: false,
             series: (*name).into(),
             mechanism: Mechanism::TimerWakeup,
             task: odd.clone(),

@@ -68,6 +68,7 @@ pub(crate) fn explanation(seed: u64) -> Explanation {
     };
     Explanation {
         ended_at: None,
+        open: false,
         series: "timer_wakeup/measure/cpu1/latency".to_owned(),
         mechanism: Mechanism::TimerWakeup,
         task: task(101, "measure/1"),
@@ -115,6 +116,7 @@ pub(crate) fn activations(how_many: u64) -> Vec<Activation> {
             activated_at: (n % 2 == 0).then_some(Nanos(1_000 * n + 10)),
             started_at: Nanos(1_000 * n + 300),
             ended_at: (n % 3 != 0).then_some(Nanos(1_000 * n + 900)),
+            open: false,
             requester: (n % 5 != 0).then(|| task(7, "dd")),
             requester_context: Some(Context::Task),
             runner: Some(task(8, "kworker/u4:0")),

@@ -52,8 +52,9 @@ impl Marker {
 fn line(trigger: u64, late: &Activation) -> String {
     let task = late.runner.clone().unwrap_or_default();
     let what = if late.ended_at.is_some() { "job" } else { "wake-up" };
+    let took = if late.open { "is on for" } else { "took" };
     format!(
-        "latebound: trigger {trigger}: {what} of {}/{} took {} ns from {} ns on, CPU {}\n",
+        "latebound: trigger {trigger}: {what} of {}/{} {took} {} ns from {} ns on, CPU {}\n",
         printable(&task.comm),
         task.tid,
         late.length().0,

@@ -90,7 +90,9 @@ impl Saves {
             self.left_out += 1;
             return Ok(None);
         }
-        let from = late.until().saturating_sub(self.before).max(hands.watcher.started_at());
+        // What keeps a job that does not end happened when it began.
+        let looked_for = if late.open { late.requested_at } else { late.until() };
+        let from = looked_for.saturating_sub(self.before).max(hands.watcher.started_at());
         let to = Nanos(late.until().0.saturating_add(KNOWN_AFTER.0));
         let explanation = hands.worst.explanation(late, hands.watcher)?;
         // Then what else was bad in that time.

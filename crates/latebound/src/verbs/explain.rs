@@ -122,13 +122,18 @@ pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Outcome> {
         }
         if let Some(actions) = &mut late_actions {
             let (run, jobs, worst, watcher) = (&run, &jobs, &mut worst, watcher.as_ref());
-            actions.go_on(&mut Hands { watcher, worst, jobs, run, stop: &stop });
+            let hands = &mut Hands { watcher, worst, jobs, run, stop: &stop };
+            actions.look_at_open(hands);
+            actions.go_on(hands);
             if over {
                 actions.close();
             }
         }
         if let Some(ended) = watcher.free_ended()? {
             jobs.forget(&ended.threads, &ended.series);
+            if let Some(actions) = &mut late_actions {
+                actions.forget(&ended.threads);
+            }
             worst.forget(&ended.threads);
         }
         // What has begun is done to its end, unless the user has waited enough.
@@ -150,8 +155,12 @@ pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Outcome> {
     }
     progress.clear();
     let lasted = elapsed();
+    let open = jobs.overdue(watcher.open_jobs(&jobs.followed()));
     for late in watcher.end()? {
         worst.take(late, Some(watcher.as_ref()));
+    }
+    for job in &open {
+        worst.take_open(job, watcher.as_ref());
     }
     collect(&mut run, watcher.as_ref(), &worst, &jobs, lasted);
     if let Some(actions) = late_actions {
