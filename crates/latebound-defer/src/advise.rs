@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_loads_the_one_that_made_a_way_the_latest_decides() {
+    fn of_several_loads_the_one_that_made_a_way_most_late_decides() {
         let run = run(vec![
             series("work from hardirq, idle", &[(900, 5)]),
             series("work from hardirq, cpu:threads=4", &[(10, 1_000)]),

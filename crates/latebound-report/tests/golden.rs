@@ -428,7 +428,7 @@ fn ways_to_put_work_off_stand_on_one_axis_idle_above_loaded() {
     );
 }
 
-/// A hundred triggers, of which ten begin late, and one of these latest; and their page.
+/// A hundred triggers, of which ten begin late, and one of these most late; and their page.
 #[test]
 fn the_overlay_of_many_triggers_is_as_it_was() {
     let step = |steps: &[(usize, u64)]| {

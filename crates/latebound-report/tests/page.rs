@@ -502,8 +502,8 @@ fn the_page_of_a_fleet_is_well_formed_and_names_stay_text() {
 #[test]
 fn the_page_of_a_fleet_holds_the_numbers_of_its_answers() {
     let page = html::fleet_page(&fleet("rt-"));
-    // The latest host first, then as many as are listed.
-    assert!(page.contains("The latest of 30 hosts is <b>rt-0</b>: <b>1.00\u{202f}ms</b>"), "{page}");
+    // The host that is most late first, then as many as are listed.
+    assert!(page.contains("The most late of 30 hosts is <b>rt-0</b>: <b>1.00\u{202f}ms</b>"), "{page}");
     assert!(page.contains("title=\"760 000 ns\"") && !page.contains("title=\"750 000 ns\""));
     assert!(page.contains("25 of 30 hosts are listed"));
     assert!(page.contains("73.1\u{202f}%") && page.contains("10\u{202f}240") && page.contains(">yes<"));

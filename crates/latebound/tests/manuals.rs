@@ -9,7 +9,7 @@ mod markdown;
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use markdown::{Page, Shown, pages, repository};
@@ -103,6 +103,83 @@ fn every_code_block_of_readme_and_guide_says_what_it_is() {
         }
     }
     none(problems);
+}
+
+/// What can be late, and is never called the newest one.
+const CAN_BE_LATE: &str = "activation activations begin begins host hosts response responses start starts thread threads trigger \
+                           triggers wake-up wake-ups";
+
+/// Whether "latest" stands for "most late" in the words: before what can be late, or behind what it is late with.
+fn latest_stands_for_most_late(words: &[&str]) -> bool {
+    let bare = |word: &&str| word.trim_matches(|c: char| !c.is_ascii_alphanumeric()).to_lowercase();
+    let can_be_late = |word: &&str| CAN_BE_LATE.split(' ').any(|known| known == bare(word));
+    words.iter().enumerate().filter(|(_, word)| bare(word) == "latest").any(|(at, latest)| {
+        let after = &words[at + 1..];
+        // "The latest of 30 hosts".
+        let late = match after.first() {
+            Some(&"of") => after.iter().take(4).any(can_be_late),
+            Some(next) => can_be_late(next),
+            None => false,
+        };
+        let ends = latest.ends_with(|c: char| !c.is_ascii_alphanumeric()) || after.first() == Some(&"and");
+        let before = words[..at].iter().rev().find(|word| **word != "the").map(bare).unwrap_or_default();
+        late || (ends || after.is_empty())
+            && ["are", "begin", "begins", "start", "starts"].contains(&&*before)
+    })
+}
+
+#[test]
+fn latest_means_newest_and_what_is_most_late_is_called_so() {
+    let words = |text: &'static str| text.split_whitespace().collect::<Vec<_>>();
+    for (text, expected) in [
+        ("Which hosts are the latest, and why?", true),
+        ("the 100 latest hosts have one", true),
+        ("Which work items start latest?", true),
+        ("\"The latest of {} hosts is \"", true),
+        ("not of the latest begin", true),
+        ("| the latest end |", false),
+        ("before the latest event", false),
+        ("again at the latest; and", false),
+        ("the latest kernel is 7.3", false),
+        ("what is kept of a version is the latest.", false),
+        ("the latest of three kernels", false),
+        ("the hosts that are most late", false),
+    ] {
+        assert_eq!(latest_stands_for_most_late(&words(text)), expected, "{text}");
+    }
+    let mut texts: Vec<(String, String)> = pages().into_iter().map(|page| (page.path, page.text)).collect();
+    let manuals = texts.len();
+    let folders = ["crates/latebound-report/src", "crates/latebound-py/python/latebound"];
+    sources(&folders.map(|folder| repository().join(folder)), &["rs", "sql", "py"], &mut |path, text| {
+        texts.push((path.display().to_string(), text));
+    });
+    assert!(texts.len() > manuals + 50, "{} sources; are they still found?", texts.len() - manuals);
+    let mut problems = Vec::new();
+    for (path, text) in &texts {
+        // Two lines at once: a phrase may go over an end.
+        let lines: Vec<&str> = text.lines().filter(|line| line.len() < 10_000).collect();
+        let pairs = lines.windows(2).filter(|pair| {
+            let both: Vec<&str> = pair.iter().flat_map(|line| line.split_whitespace()).collect();
+            latest_stands_for_most_late(&both)
+        });
+        problems.extend(pairs.map(|pair| format!("{path}: write \"most late\": {}", pair.join("\n"))));
+    }
+    none(problems);
+}
+
+/// Gives each file with one of the extensions in the folders and below.
+fn sources(folders: &[PathBuf], extensions: &[&str], found: &mut dyn FnMut(&Path, String)) {
+    for folder in folders {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                sources(&[path], extensions, found);
+            } else if path.extension().is_some_and(|one| extensions.iter().any(|known| one == *known)) {
+                let text = fs::read_to_string(&path).unwrap();
+                found(&path, text);
+            }
+        }
+    }
 }
 
 #[test]

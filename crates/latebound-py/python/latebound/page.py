@@ -162,7 +162,7 @@ def command_line() -> argparse.ArgumentParser:
     parser.add_argument("--store", required=True, help="the store: a folder, or s3://BUCKET/PREFIX")
     parser.add_argument("--out", required=True, type=Path, help="the folder to write; it must not be there")
     parser.add_argument("--replace", action="store_true", help="take the place of an earlier page at --out")
-    parser.add_argument("--hosts", type=int, default=HOSTS, help=f"how many of the latest hosts are listed and have a page (usually {HOSTS})")
+    parser.add_argument("--hosts", type=int, default=HOSTS, help=f"how many hosts, the most late first, are listed and have a page (usually {HOSTS})")
     parser.add_argument("--setting", action="append", help=f"a setting whose tails are shown; may be given again (usually {', '.join(SETTINGS)})")
     parser.add_argument("--series", help="the kind of series whose tails are shown, by a pattern of LIKE: softirq/%%/latency (usually timer_wakeup/%%/latency)")
     parser.add_argument("--compare", default="kernel_release", help="the setting by which hosts are compared (usually kernel_release); none: by none")

@@ -154,7 +154,7 @@ fn top(m: &mut Markup, page: &FleetPage) {
     m.element("h1", &[("id", "answer")], |m| match first {
         Some((answer, row)) => {
             let host = answer.cell(row, "host").map(said).unwrap_or_default();
-            m.text(&format!("The latest of {} hosts is ", parts::number(page.hosts)));
+            m.text(&format!("The most late of {} hosts is ", parts::number(page.hosts)));
             m.leaf("b", &[], &host).text(": ");
             m.leaf("b", &[], &answer.time(row, "max_ns").map_or_else(|| "–".to_owned(), parts::time));
             if let Some(cause) = answer.cell(row, "cause").filter(|cause| !cause.is_null()) {
@@ -211,7 +211,7 @@ fn section(m: &mut Markup, page: &FleetPage, answer: &Answer) {
                         svg::ranked(caption, &hosts, width)
                     });
                 }
-                drawn(m, "The tails of the latest hosts", answer.tails("host", href));
+                drawn(m, "The tails of the hosts that are most late", answer.tails("host", href));
                 shown = shown.min(page.shown);
             }
             "tails-by-setting" => {

@@ -117,7 +117,7 @@ pub fn ranked(label: &str, hosts: &[(Option<Nanos>, Option<Nanos>)], width: f64)
     Some(frame.picture(label, |m| {
         frame.y_axis(m, &axis.ticks(26.0, time_label), "latency");
         line(m, "axis", (frame.left, frame.bottom), (frame.right, frame.bottom));
-        text(m, "tick", (frame.left, frame.bottom + 16.0), "start", "the latest host");
+        text(m, "tick", (frame.left, frame.bottom + 16.0), "start", "the most late host");
         text(m, "tick", (frame.right, frame.bottom + 16.0), "end", "the least late host");
         for (path, class) in paths.iter().zip(["s3", "s1"]).filter(|(path, _)| !path.is_empty()) {
             m.empty("path", &[("class", &format!("{size} {class}")), ("d", path)]).line();

@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: MIT OR Apache-2.0
--- title: Which hosts are the latest?
+-- title: Which hosts are most late?
 -- parameter: series TEXT timer_wakeup/%/latency : the series, by a pattern of LIKE: of measured wake-ups; work/%/latency is another
 -- parameter: since TEXT 0000-01-01 : the first day, as 2026-11-27
 -- parameter: until TEXT 9999-12-31 : the last day
