@@ -131,7 +131,7 @@ fn a_planted_tail_is_called_worse_with_its_size_and_the_body_is_not() {
 }
 
 #[test]
-fn measuring_threads_of_a_run_are_one_subject_and_others_keep_their_names() {
+fn measuring_threads_are_one_subject_and_others_keep_their_names() {
     let named = |name: &str, measure: Option<MeasureSettings>| {
         let mut run = run(1, 2, 4.0);
         run.measure = measure;

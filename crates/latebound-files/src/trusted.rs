@@ -77,7 +77,7 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     #[test]
-    fn files_that_others_may_write_and_secrets_that_they_may_read_are_refused() {
+    fn files_that_others_may_write_and_secrets_they_may_read_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         fs::write(&path, "text").unwrap();

@@ -246,12 +246,12 @@ fn live_lab_a_file_that_is_no_kernel_is_refused_by_the_emulator() {
 }
 
 #[test]
-fn live_lab_a_module_is_built_for_the_distributions_kernel_and_runs_in_it() {
+fn live_lab_a_module_is_built_for_a_distributions_kernel_and_runs_in_it() {
     module_runs_in("debian:6.12-rt", "-rt-");
 }
 
 #[test]
-fn live_lab_the_traced_kernel_has_the_events_of_a_bound_and_takes_modules() {
+fn live_lab_the_traced_kernel_has_events_of_a_bound_and_takes_modules() {
     module_runs_in("traced:6.12-rt", "-latebound-rt");
     let done = run(
         "traced:6.12-rt",

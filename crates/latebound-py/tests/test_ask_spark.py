@@ -71,7 +71,7 @@ def test_a_worker_killed_in_the_middle_of_a_question_changes_no_answer(cluster, 
     cluster.await_workers(2)
 
 
-def test_explanations_and_comparisons_in_the_store_are_those_of_the_command(cluster, tmp_path):
+def test_explanations_and_comparisons_in_a_store_are_those_of_the_command(cluster, tmp_path):
     traces = [os.fspath(FIXTURES / name) for name in TRACES[:2]]
     base, *runs = (os.fspath(write_sample(tmp_path / f"{number}.run", 100, number)) for number in (1, 2, 3))
     expected = {file: command("explain", "--trace", file, "--rt", "--format", "json") for file in traces}

@@ -32,9 +32,9 @@ fn fill(file: &Path) {
 }
 
 #[test]
-fn a_full_disk_is_named_with_path_and_bytes_and_the_old_state_is_readable() {
+fn a_full_disk_is_named_with_path_and_bytes_and_the_old_state_is_there() {
     let Some(disk) =
-        on_a_tiny_disk("a_full_disk_is_named_with_path_and_bytes_and_the_old_state_is_readable", DISK_BYTES)
+        on_a_tiny_disk("a_full_disk_is_named_with_path_and_bytes_and_the_old_state_is_there", DISK_BYTES)
     else {
         return;
     };

@@ -61,7 +61,7 @@ fn what_is_written_is_read_back_from_the_folder_and_from_run_json() {
 }
 
 #[test]
-fn the_folder_is_not_there_before_the_first_checkpoint_and_whole_after_it() {
+fn the_folder_is_not_there_before_the_first_checkpoint_and_whole_after() {
     let (above, path) = place();
     let mut folder = RunFolder::create(&path, false).unwrap();
     assert!(!path.exists());

@@ -635,7 +635,7 @@ fn emulation_is_told_from_virtualisation() {
 }
 
 #[test]
-fn machines_and_guests_without_cpuid_are_told_apart_by_what_firmware_says() {
+fn machines_and_guests_without_cpuid_are_told_apart_by_the_firmware() {
     let hypervisor = |vendor: &str, product: &str| {
         let mut tree = tuned_rt_box();
         tree.files(&format!(

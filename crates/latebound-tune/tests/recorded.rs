@@ -185,7 +185,7 @@ fn a_kernel_thread_woken_but_not_waited_for_is_asked_in_mid_run() {
 }
 
 #[test]
-fn a_task_that_waits_for_what_another_asked_for_is_behind_it_in_the_queue() {
+fn a_task_that_waits_for_what_another_asked_is_behind_it_in_the_queue() {
     let mut story = Story::begin(&[HIGH, LOW, WORKER]);
     story.interrupt_wakes(1000, LOW);
     story.switch(1000, IDLE, SwitchReason::Preempted, LOW);
@@ -212,7 +212,7 @@ fn a_task_that_waits_for_what_another_asked_for_is_behind_it_in_the_queue() {
 }
 
 #[test]
-fn a_softirq_on_top_of_a_thread_is_not_that_thread_but_in_ksoftirqd_it_is() {
+fn a_softirq_on_a_thread_is_not_that_thread_but_in_ksoftirqd_it_is() {
     let ksoftirqd = (22, "ksoftirqd/0", 120);
     for (runs_it, step) in [(WORKER, Step::Sleep(Nanos(21))), (ksoftirqd, ask(0, 10, 11, true))] {
         let mut story = Story::begin(&[HIGH, runs_it]);

@@ -67,7 +67,7 @@ fn a_worker_follows_those_that_wait_and_falls_back_after_the_hold() {
 }
 
 #[test]
-fn what_a_thread_waits_for_itself_is_waited_for_by_those_that_wait_for_it() {
+fn what_a_thread_waits_for_is_waited_for_by_those_that_wait_for_it() {
     let threads = [(7, "kworker/u8:1", 0), (8, "kworker/0:1H", 0), (9, "kworker/0:2", 0)];
     let mut tuner = tuner("policy = \"pip\"", &threads);
     // Nobody waits for it yet: what it waits for is nobody's concern.

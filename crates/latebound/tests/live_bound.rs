@@ -365,7 +365,7 @@ fn live_lab_tracefs_gives_the_bound_that_bpf_gives_at_the_same_time() {
 
 /// A stock kernel shows no preempt and irq events.
 #[test]
-fn live_lab_a_stock_kernel_gives_an_estimate_that_says_what_it_is_made_of() {
+fn live_lab_a_stock_kernel_gives_an_estimate_and_says_what_it_is_made_of() {
     let script = format!(
         r#"
         TOOL=/run/latebound-under-test

@@ -352,7 +352,7 @@ fn live_user_threads_wait_for_or_are_stopped_by_rt_throttling_by_policy() {
 
 /// An ordinary thread waits for its fair server as long as that is set, whatever is requested of it; real-time threads do not.
 #[test]
-fn live_an_ordinary_user_thread_starves_as_long_as_its_fair_server_is_set() {
+fn live_an_ordinary_thread_starves_as_long_as_its_fair_server_is_set() {
     let set = "cd /sys/kernel/debug/sched/fair_server/cpu0 && echo 3000000000 >period && echo 15000000 >runtime || exit 1; cd /; ";
     let rows = user_threads_beside_a_hog("debian:6.12", set, "4s", "busy=10ms,period=10ms");
     let [other, same, above] = rows.as_slice() else { panic!("{rows:?}") };

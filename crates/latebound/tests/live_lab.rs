@@ -439,7 +439,7 @@ fn live_lab_a_matrix_runs_side_by_side_by_instructions_and_makes_a_table() {
 }
 
 #[test]
-fn live_lab_bisect_finds_the_first_bad_kernel_and_skips_an_unbootable_one() {
+fn live_lab_bisect_finds_the_first_bad_and_skips_an_unbootable_kernel() {
     let folder = tempfile::tempdir().unwrap();
     // An image without its modules beside it finds no root file system.
     let built = lab(&["build", "debian:6.12"]);
@@ -657,7 +657,7 @@ fn live_lab_preemption_models_are_compared_from_a_boot_each_and_resumed() {
 }
 
 #[test]
-fn live_lab_preemption_models_are_compared_here_over_boots_of_one_machine() {
+fn live_lab_preemption_models_are_compared_here_over_boots_of_a_machine() {
     let folder = tempfile::tempdir().unwrap();
     let disk = folder.path().join("disk");
     std::fs::create_dir(&disk).unwrap();

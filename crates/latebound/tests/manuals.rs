@@ -182,6 +182,46 @@ fn sources(folders: &[PathBuf], extensions: &[&str], found: &mut dyn FnMut(&Path
     }
 }
 
+/// The names of a source's tests.
+fn tests_of(text: &str) -> Vec<&str> {
+    let mut names = Vec::new();
+    let mut is_test = false;
+    for line in text.lines().map(str::trim_start) {
+        let name = |rest: &str| rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
+        if let Some(rest) = line.strip_prefix("def ") {
+            if rest.starts_with("test_") {
+                names.push(&rest[..name(rest)]);
+            }
+        } else if line.starts_with("#[test]") {
+            is_test = true;
+        } else if let Some(rest) = line.strip_prefix("fn ") {
+            if is_test {
+                names.push(&rest[..name(rest)]);
+            }
+            is_test = false;
+        }
+    }
+    names
+}
+
+#[test]
+fn the_names_of_tests_stay_below_70_characters() {
+    assert_eq!(tests_of("#[test]\n#[ignore]\nfn a() {\n  def test_b(c):\nfn d() {"), ["a", "test_b"]);
+    let mut problems = Vec::new();
+    let mut count = 0;
+    let folders = ["crates", "fuzz/src", "fuzz/targets", "scripts"].map(|folder| repository().join(folder));
+    sources(&folders, &["rs", "py"], &mut |path, text| {
+        for name in tests_of(&text) {
+            count += 1;
+            if name.len() >= 70 {
+                problems.push(format!("{}: {} characters: {name}", path.display(), name.len()));
+            }
+        }
+    });
+    none(problems);
+    assert!(count > 1000, "{count} tests; are they still found?");
+}
+
 #[test]
 fn the_glossary_has_each_word_once_in_order() {
     let pages = pages();

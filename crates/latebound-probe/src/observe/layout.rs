@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worst_is_read_by_the_names_of_its_fields_and_not_while_it_is_written() {
+    fn a_worst_is_read_by_the_names_of_its_fields_not_while_it_is_written() {
         let requester =
             wire::Task { tid: 7, prio: -1, policy: 6, kernel: 1, comm: *b"asker\0\0\0\0\0\0\0\0\0\0\0" };
         let mut written = wire::Worst {

@@ -262,7 +262,7 @@ fn live_the_holder_of_a_lock_is_known_with_and_without_inheritance() {
 }
 
 #[test]
-fn live_a_wait_for_a_pipe_and_a_page_fault_are_seen_with_what_they_are_of() {
+fn live_waits_for_a_pipe_and_a_page_fault_are_seen_with_what_they_are_of() {
     let recorder = recorder();
     let mut ends = [0; 2];
     // SAFETY: the array takes two descriptors.

@@ -152,7 +152,7 @@ fn named_sleeper() {
 const SLEEPS: u64 = 5;
 
 #[test]
-fn live_threads_that_end_leave_their_places_to_more_than_there_are_places() {
+fn live_threads_that_end_leave_places_to_more_than_there_are_places() {
     const PLACES: u32 = 8;
     const THREADS: u64 = 30 * PLACES as u64;
     let run = |frees: bool| {

@@ -296,7 +296,7 @@ fn live_planted_block_requests_are_one_wait_and_are_counted_each() {
 }
 
 #[test]
-fn live_planted_inodes_are_dirty_once_each_until_a_worker_wrote_them_back() {
+fn live_planted_inodes_are_dirty_once_until_a_worker_wrote_them_back() {
     const PLANTED: usize = 5;
     let _alone = alone();
     let folder = plant::folder();

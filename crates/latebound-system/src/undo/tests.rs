@@ -75,7 +75,7 @@ fn undone(folder: &tempfile::TempDir) -> Undone {
 }
 
 #[test]
-fn live_a_change_is_written_first_and_undone_to_what_was_before_the_first() {
+fn live_a_change_is_written_first_and_undone_to_what_was_before_all() {
     let folder = tempfile::TempDir::new().unwrap();
     let sleeper = Sleeper::start();
     let before = sleeper.schedule();
@@ -357,7 +357,7 @@ fn live_whatever_the_umask_is_nobody_else_can_reach_a_journal() {
 }
 
 #[test]
-fn live_a_journal_that_another_user_made_or_could_have_made_is_not_obeyed() {
+fn live_a_journal_that_another_user_made_or_could_have_is_not_obeyed() {
     const USER: u32 = 12_345;
     let sleeper = Sleeper::start();
     let is = sleeper.schedule();

@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_null_event_ends_the_page_where_no_entry_fits_and_is_damage_elsewhere() {
+    fn a_null_event_ends_a_page_where_no_entry_fits_and_is_damage_elsewhere() {
         let entries = [entry(1, 1), [1; 4], entry(PADDING, 0), [9; 4], entry(1, 1), [1; 4]].concat();
         assert_eq!(walk(&page(0, 16, &entries)), (vec![(1, 4)], 0));
         assert_eq!(walk(&page(0, 24, &entries)), (vec![(1, 4)], 16), "an entry behind it is passed over");

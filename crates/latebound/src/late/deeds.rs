@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn the_process_of_a_thread_is_found_and_of_another_with_its_number_is_not() {
+    fn the_process_of_a_thread_is_found_and_of_one_with_its_number_is_not() {
         let (send_id, id) = std::sync::mpsc::channel();
         let (end, ended) = std::sync::mpsc::channel::<()>();
         let thread = std::thread::Builder::new().name("late-one".to_owned());

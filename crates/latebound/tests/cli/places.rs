@@ -62,7 +62,7 @@ fn live_without_root_doctor_works_and_says_what_it_could_not_read() {
 }
 
 #[test]
-fn live_without_root_check_uses_ordinary_threads_and_says_what_is_missing() {
+fn live_without_root_check_has_ordinary_threads_and_says_what_is_missing() {
     let _live = live();
     let nobody = Nobody::new();
     let arguments = [

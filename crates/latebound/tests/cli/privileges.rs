@@ -212,7 +212,7 @@ fn live_a_run_made_by_sudo_says_how_it_becomes_the_users() {
 }
 
 #[test]
-fn a_run_is_for_its_owner_and_group_and_for_fewer_where_the_umask_says_so() {
+fn a_run_is_for_its_owner_and_group_and_for_fewer_if_the_umask_says_so() {
     let folder = folder();
     for (mask, file, of_folder) in [(0o000, 0o640, 0o750), (0o077, 0o600, 0o700)] {
         let name = format!("{mask}.run");
