@@ -105,6 +105,15 @@ fn every_code_block_of_readme_and_guide_says_what_it_is() {
     none(problems);
 }
 
+#[test]
+fn the_page_of_compatibility_names_the_version_of_the_tables() {
+    let text = fs::read_to_string(repository().join("COMPATIBILITY.md")).unwrap();
+    let version = latebound_fleet::TABLES_VERSION;
+    for said in [format!("latebound writes version {version}"), format!("\n| {version} | ")] {
+        assert!(text.contains(&said), "COMPATIBILITY.md lacks {said:?}");
+    }
+}
+
 /// What can be late, and is never called the newest one.
 const CAN_BE_LATE: &str = "activation activations begin begins host hosts response responses start starts thread threads trigger \
                            triggers wake-up wake-ups";
