@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from schemas import assert_follows
 
 import latebound
 from latebound import ask as asking
@@ -332,7 +333,9 @@ def test_a_unit_that_is_little_late_is_answered_beside_one_that_is_late(tmp_path
 def test_an_empty_store_answers_every_question_with_nothing():
     for one in questions():
         given = {"host": "h"} if one.name == "systems-like" else {}
-        assert ask(one.name, files={}, **given).rows == [], one.name
+        answer = ask(one.name, files={}, **given)
+        assert answer.rows == [], one.name
+        assert_follows(asking.as_json(answer), "answer")
 
 
 def test_files_of_an_older_version_lack_columns(tmp_path):
@@ -403,6 +406,13 @@ def test_every_format_has_every_row(fleet):
     for name, show in asking._FORMATS.items():
         assert all(host in show(answer) for host in fleet.values), name
     assert sys.getsizeof(asking.as_csv(answer)) > 0
+
+
+def test_the_json_of_every_answer_follows_its_schema(fleet):
+    for one in questions():
+        answer = ask(one.name, files=fleet.files, **({"host": "rt-00"} if one.name == "systems-like" else {}))
+        assert_follows(asking.as_json(answer), "answer")
+        assert all(set(row) == set(answer.columns) for row in json.loads(asking.as_json(answer))["rows"]), one.name
 
 
 def test_the_manual_lists_the_questions_as_they_are():

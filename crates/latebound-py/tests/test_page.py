@@ -9,6 +9,7 @@ from urllib.parse import unquote
 
 import pytest
 from conftest import command
+from schemas import assert_follows
 
 import latebound
 from latebound import page as paging
@@ -181,6 +182,7 @@ def test_a_page_is_private_and_takes_the_place_of_an_earlier_one(store, tmp_path
     assert paging.main(arguments) == 1
     assert "--replace" in capsys.readouterr().err and (out / "index.html").read_text() == "earlier"
     assert paging.main([*arguments, "--replace"]) == 0
+    assert_follows((out / MARKER).read_text(), "page")
     assert "<h1" in (out / "index.html").read_text() and json.loads((out / MARKER).read_text())["hosts"] == 40
     assert [path.name for path in tmp_path.iterdir()] == ["page"]
 
