@@ -278,7 +278,7 @@ fn forecasts(m: &mut Markup, comparison: &Comparison) {
         return;
     }
     let lead = "A forecast from the maxima of blocks of time, not a bound.";
-    parts::section(m, "forecasts", "Greatest values to expect", lead, |m| {
+    parts::section(m, "forecasts", "Maximum values to expect", lead, |m| {
         m.element("ul", &[], |m| {
             for side in sides {
                 for forecast in &side.forecasts {

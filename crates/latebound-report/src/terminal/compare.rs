@@ -352,7 +352,7 @@ fn forecasts(w: &mut Writer<'_>, base: &SideSummary, new: &SideSummary) {
     for side in [base, new] {
         for forecast in &side.forecasts {
             if !any {
-                w.line(Tone::Plain, "Greatest values to expect (a forecast from block maxima, not a bound):");
+                w.line(Tone::Plain, "Maximum values to expect (a forecast from block maxima, not a bound):");
                 any = true;
             }
             w.item(
