@@ -112,7 +112,7 @@ static long give_thread(const struct lb_tune_thread *argument)
 			WRITE_ONCE(thread->raise_to[at], argument->raise_to[at]);
 		return 0;
 	}
-	/* Those that ended hold memory; new ones are met seldom. */
+	/* Those that ended hold memory. This is housekeeping: new threads are met at long intervals. */
 	forget_threads(false);
 	thread = thread_count < LB_TUNE_THREADS_MAX ? kzalloc(sizeof(*thread), GFP_KERNEL) : NULL;
 	if (!thread) {

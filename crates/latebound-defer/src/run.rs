@@ -19,7 +19,7 @@ use crate::plan::{Request, Settings};
 use crate::tally::SeriesTally;
 use crate::thread::{pin, schedule, set_scheduler, this_cpu};
 
-/// How often starts are taken. Seldom, since it is work beside what is measured.
+/// How often starts are taken. The interval is long, since it is work beside what is measured.
 pub(crate) const TAKE_EVERY: Duration = Duration::from_millis(20);
 
 /// How many records are taken at once.

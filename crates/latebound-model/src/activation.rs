@@ -21,7 +21,7 @@ pub struct Task {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<Policy>,
     /// The kernel's `task_struct::prio`: -1 deadline, 0 to 98 real time (99 minus the user's priority), 100 to 139
-    /// fair (120 plus nice). Includes what priority inheritance lent.
+    /// fair (120 plus nice). Includes an inherited priority.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prio: Option<i32>,
     /// Whether it is a thread of the kernel.

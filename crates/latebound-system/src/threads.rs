@@ -77,7 +77,7 @@ impl Thread {
         self.rank() > 0
     }
 
-    /// `FIFO 50`, `OTHER`: what it was set to, without what priority inheritance lent.
+    /// `FIFO 50`, `OTHER`: what it was set to, without an inherited priority.
     pub(crate) fn priority_text(&self) -> String {
         match self.policy {
             Policy::Fifo | Policy::RoundRobin => format!("{} {}", self.policy, self.rt_priority),

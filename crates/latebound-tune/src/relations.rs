@@ -202,7 +202,7 @@ impl Relations {
     pub fn highest_task(&self, thread: Tid) -> Option<Priority> {
         let waiters = self.waiters(thread)?;
         match self.inherited.get(&thread) {
-            Some(lent) => waiters.maximum_besides(lent),
+            Some(inherited) => waiters.maximum_besides(inherited),
             None => waiters.maximum(),
         }
     }

@@ -560,7 +560,7 @@ impl Tuner {
     }
 
     /// With which priority a kernel thread waits for others: the highest of the tasks that wait for it. An interrupt thread also has what other
-    /// kernel threads inherited: it queues the next step of what these wait for. It can lend nobody what it got from itself, since only workers
+    /// kernel threads inherited: it queues the next step of what these wait for. Nobody can inherit from it what it got from itself, since only workers
     /// run what it queues, and these inherit from tasks alone.
     fn inherited(&self, thread: Tid) -> Option<Priority> {
         match self.roster.get(thread).map(|member| member.class) {

@@ -110,7 +110,7 @@ fn a_task_that_becomes_real_time_while_it_is_recorded_is_one() {
     // A saved trace has no policies.
     let found = after_a_change(of(None, 120), of(None, 99 - 95), 4).unwrap();
     assert_eq!(found, (Priority::new(95), 5));
-    // What is lent with a lock makes no real-time task, nor takes one its own priority.
+    // What is inherited over a lock makes no real-time task, nor takes one its own priority.
     assert_eq!(after_a_change(fair, of(Some(Policy::Other), 99 - 95), 4), None);
     assert_eq!(after_a_change(of(Some(Policy::Other), 99 - 95), of(Some(Policy::Other), 120), 4), None);
     let found = after_a_change(of(Some(Policy::Fifo), 99 - 40), of(Some(Policy::Fifo), 99 - 95), 4).unwrap();

@@ -28,7 +28,7 @@ use crate::output::Output;
 use crate::reserved::{Reservation, lock_memory};
 use crate::session::{self, Progress, Stop, monotonic};
 
-/// How often the memory's state is read and responses are fetched: seldom, because both keep a processor from the tasks that are timed.
+/// How often the memory's state is read and responses are fetched: at long intervals, because both keep a processor from the tasks that are timed.
 const FETCH_INTERVAL: Duration = Duration::from_millis(100);
 /// Room for the responses of a turn. So much comes from the kernel page by page when it is used, and is not moved where it grows: glibc maps
 /// what is larger than 32 MiB (mallopt(3), M_MMAP_THRESHOLD), and has the kernel move such a mapping.

@@ -20,7 +20,7 @@ pub(super) fn rank(task: &Task) -> Option<i32> {
     }
     let idle_policy = task.policy == Some(Policy::Idle);
     match (task.prio, task.policy) {
-        // Lent priorities count: task_struct::prio is what the scheduler looks at.
+        // Inherited priorities count: task_struct::prio is what the scheduler looks at.
         (Some(prio), _) if prio < 100 => Some(prio.max(-1)),
         (Some(_), _) if idle_policy => Some(IDLE_POLICY),
         (Some(_), _) => Some(FAIR),
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lent_priority_counts() {
+    fn an_inherited_priority_counts() {
         let boosted = task(1, Policy::Other, 9);
         assert_eq!(goes_before(&task(2, Policy::Fifo, 49), &boosted), Some(false));
         assert!(is_real_time(&boosted) && !is_fair(&boosted));

@@ -27,7 +27,7 @@ pub(super) struct Life {
     places: Vec<(Nanos, Cpu)>,
     /// The wake-ups, with the CPU of the waker.
     pub(super) wakings: Vec<(Nanos, Cpu)>,
-    /// The thread as the events named it at these moments. A lent priority comes and goes.
+    /// The thread as the events named it at these moments. An inherited priority comes and goes.
     namings: Vec<(Nanos, Task)>,
 }
 

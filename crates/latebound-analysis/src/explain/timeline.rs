@@ -130,7 +130,7 @@ fn runners(events: &[&Event]) -> HashMap<usize, Rc<Task>> {
 
 /// A thread that was one thing when it got the CPU and another when it left it: a program that was started by another, or that gave itself a
 /// policy. No event tells from when on. It has its last name. Of two priorities it has the one that goes first: who rises goes on where it ran, and
-/// who falls, or loses a priority that was lent, has to leave at once.
+/// who falls, or loses an inherited priority, has to leave at once.
 fn as_it_ran(came: &Task, left: &Task) -> Task {
     let rises = match (rank(came), rank(left)) {
         (Some(came), Some(left)) => left < came,
@@ -478,7 +478,7 @@ mod tests {
     fn a_thread_that_falls_was_before_others_until_it_left() {
         let (came, left) = (task(1, "old", Policy::Fifo, 39), task(1, "new", Policy::Other, 120));
         assert_eq!(runner(&came, &left), Some(task(1, "new", Policy::Fifo, 39)));
-        // A mutex lent it a priority.
+        // It inherited a priority over a mutex.
         let (came, left) = (task(1, "a", Policy::Other, 9), task(1, "a", Policy::Other, 120));
         assert_eq!(runner(&came, &left), Some(came));
     }

@@ -10,8 +10,8 @@
 //! * A task that never sleeps so has an activation for each of its waits.
 //! * The time of interrupts is that of the thread that they interrupted; from a wake-up on, until the switch, that of the woken
 //!   thread, if it comes before the one that runs: so what waking and switching cost is its own.
-//! * Who becomes real-time while it is recorded is a real-time task from then on, and stays one. The policy tells that, as a priority may be lent
-//!   with a lock. Saved traces have no policy: there it is the priority at a wake-up out of an interruptible sleep.
+//! * Who becomes real-time while it is recorded is a real-time task from then on, and stays one. The policy tells that, as a priority may be
+//!   inherited over a lock. Saved traces have no policy: there it is the priority at a wake-up out of an interruptible sleep.
 //! * Each thread stays on the CPU that it ran on most. Ordinary tasks are left out; a kernel thread without real-time
 //!   priority has the processor for itself when no real-time thread runs.
 
@@ -75,7 +75,7 @@ struct OnCpu {
 struct Thread {
     name: String,
     kernel: bool,
-    /// `task_struct::prio`, as it was met first, or first as a real-time task: who is lent a priority has its own again.
+    /// `task_struct::prio`, as it was met first, or first as a real-time task: who inherits a priority has its own again.
     prio: Option<i32>,
     /// How many softirqs it runs, or that run on top of it. With PREEMPT_RT it may be preempted meanwhile.
     softirqs: u32,
@@ -461,7 +461,7 @@ impl Thread {
         match task.policy {
             None => self.prio = self.prio.or(task.prio),
             Some(Policy::Fifo | Policy::RoundRobin | Policy::Deadline) => self.become_real_time(task.prio),
-            // Whatever it is lent just now.
+            // Whatever it inherits just now.
             Some(_) => self.prio = self.prio.or(task.prio.map(|prio| prio.max(FIRST_FAIR_PRIO))),
         }
     }
