@@ -7,6 +7,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::event::is_local_timer_vector;
 use crate::evidence::Evidence;
 use crate::units::{Cpu, Nanos, Tid};
 
@@ -194,6 +195,13 @@ pub struct SourceName {
     /// Its name; `unnamed` where no event named it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
+}
+
+impl SourceName {
+    /// Whether it is the vector of the processor's own timer.
+    pub fn is_timer_vector(&self) -> bool {
+        self.kind == SourceKind::Irq && self.irq.is_none() && is_local_timer_vector(&self.name)
+    }
 }
 
 impl std::fmt::Display for SourceName {
@@ -559,4 +567,24 @@ pub struct CurveCorner {
     pub at_least: Nanos,
     /// No more.
     pub at_most: Nanos,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_vector_of_the_own_timer_is_told_from_every_other_source() {
+        let of = |kind, vector, irq, name: &str| SourceName { kind, vector, irq, name: name.to_owned() };
+        for (source, timer) in [
+            (of(SourceKind::Irq, Some(236), None, "local_timer"), true),
+            (of(SourceKind::Irq, None, None, "local_timer"), true),
+            (of(SourceKind::Irq, None, Some(30), "arch_timer"), false),
+            (of(SourceKind::Irq, Some(236), None, "timer"), false),
+            (of(SourceKind::Irq, Some(253), None, "reschedule"), false),
+            (of(SourceKind::Nmi, None, None, "local_timer"), false),
+        ] {
+            assert_eq!(source.is_timer_vector(), timer, "{source:?}");
+        }
+    }
 }

@@ -16,6 +16,29 @@ use crate::cause::Stack;
 use crate::name::Name;
 use crate::units::{Cpu, Nanos, Tid};
 
+/// The event of the vector by which the timer of an x86 processor interrupts it (arch/x86/include/asm/trace/irq_vectors.h).
+const LOCAL_TIMER: &str = "local_timer";
+
+/// The names under which the kernel registers the handlers of timers. The event of a handler has the name and not the flag `IRQF_TIMER`.
+const TIMER_HANDLERS: &[&str] = &[
+    // arch/x86/kernel/time.c
+    "timer",
+    // drivers/clocksource/arm_arch_timer.c: the processor's own, and the one in memory.
+    "arch_timer",
+    "arch_mem_timer",
+    // drivers/clocksource/timer-riscv.c, timer-clint.c
+    "riscv-timer",
+    "clint-timer",
+];
+
+/// How the handler of a timer is called that a device tree describes: by the name of its node (drivers/clocksource/timer-of.c).
+const TIMER_NODE: &str = "timer@";
+
+/// Whether the vector of this name is that of the processor's own timer.
+pub(crate) fn is_local_timer_vector(name: &str) -> bool {
+    name == LOCAL_TIMER
+}
+
 /// Which interrupt. Device interrupts and processor vectors are separate number spaces.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -39,8 +62,18 @@ impl InterruptKind {
     /// (drivers/clocksource/arm_arch_timer.c).
     pub fn is_local_timer(&self) -> bool {
         match self {
-            InterruptKind::Vector { name } => name == "local_timer",
+            InterruptKind::Vector { name } => is_local_timer_vector(name),
             InterruptKind::Device { name, .. } => name == "arch_timer",
+        }
+    }
+
+    /// Whether it is the interrupt of a timer: the processor's own, or one that is a device.
+    pub fn is_timer(&self) -> bool {
+        match self {
+            InterruptKind::Vector { name } => is_local_timer_vector(name),
+            InterruptKind::Device { name, .. } => {
+                TIMER_HANDLERS.contains(&name.as_str()) || name.starts_with(TIMER_NODE)
+            }
         }
     }
 
@@ -365,4 +398,31 @@ pub enum EventKind {
         /// How many; `None` where the count itself is not known.
         events: Option<u64>,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timers_are_known_by_the_names_that_the_kernel_gives_them() {
+        let vector = |name: &str| InterruptKind::Vector { name: name.into() };
+        let device = |name: &str| InterruptKind::Device { irq: 11, name: name.into() };
+        for (kind, timer, local) in [
+            (vector("local_timer"), true, true),
+            (vector("reschedule"), false, false),
+            (vector("timer"), false, false),
+            (device("arch_timer"), true, true),
+            (device("arch_mem_timer"), true, false),
+            (device("riscv-timer"), true, false),
+            (device("clint-timer"), true, false),
+            (device("timer"), true, false),
+            (device("timer@ff1b0000"), true, false),
+            (device("local_timer"), false, false),
+            (device("my-timers"), false, false),
+            (device("eth0"), false, false),
+        ] {
+            assert_eq!((kind.is_timer(), kind.is_local_timer()), (timer, local), "{kind}");
+        }
+    }
 }

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Patterns that have a name of their own in the field.
 
-use latebound_model::{
-    CauseKind, Event, EventKind, Explanation, InterruptKind, Nanos, Signature, SwitchReason,
-};
+use latebound_model::{CauseKind, Event, EventKind, Explanation, Nanos, Signature, SwitchReason};
 
 use super::classify::Case;
 use super::facts::KernelFacts;
@@ -149,8 +147,7 @@ fn ended_at_tick(case: &Case<'_>, facts: &KernelFacts) -> bool {
     let Some(order) = order else { return false };
     timeline.top(order.at).and_then(|top| top.frame.as_ref()).is_some_and(|open| {
         let by_timer = match &open.frame {
-            Frame::Interrupt(InterruptKind::Device { name, .. }) => name.contains("timer"),
-            Frame::Interrupt(kind) => kind.is_local_timer(),
+            Frame::Interrupt(kind) => kind.is_timer(),
             Frame::Softirq(_) => false,
         };
         by_timer && open.since.is_some_and(|since| since > start)

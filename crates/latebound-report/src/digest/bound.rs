@@ -42,7 +42,7 @@ pub(crate) fn source_class(source: &SourceName) -> &'static str {
     match (source.kind, source.irq) {
         (SourceKind::Nmi, _) => "c-nmi",
         (_, Some(_)) => "c-irq",
-        _ if source.name.contains("timer") => "c-timer",
+        _ if source.is_timer_vector() => "c-timer",
         _ => "c-return",
     }
 }
