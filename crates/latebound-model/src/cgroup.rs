@@ -83,11 +83,30 @@ pub enum GroupName<'p> {
     Unit(&'p str),
     /// None of these.
     Path(&'p str),
+    /// The number of a group that was gone before its path was read.
+    Gone(u64),
+}
+
+/// What stands before the number of a group that was gone. The path of a group begins with a slash.
+const GONE: &str = "group ";
+
+/// What stands in place of the path of a group with this number that was gone before its path was read; [`GroupName::of`] reads it.
+pub fn gone_group(id: u64) -> String {
+    format!("{GONE}{id}")
+}
+
+/// The number of a group that was gone, of what [`gone_group`] writes and of nothing else.
+fn gone_id(text: &str) -> Option<u64> {
+    let number = text.strip_prefix(GONE)?;
+    number.parse().ok().filter(|id| gone_group(*id) == text)
 }
 
 impl<'p> GroupName<'p> {
     /// The innermost thing in the path that has a name of its own: a container before its pod, a pod before its slice.
     pub fn of(path: &'p str) -> GroupName<'p> {
+        if let Some(id) = gone_id(path) {
+            return GroupName::Gone(id);
+        }
         let parts = || path.split('/').rev().filter(|part| !part.is_empty());
         let pod = || parts().find_map(pod_uid);
         // Below a container lie groups of its own making.
@@ -197,7 +216,17 @@ mod tests {
         ] {
             assert_eq!(GroupName::of(path), name, "{path}");
         }
+        for path in ["group 017", "group -1", "group x", "group ", "/group 17", "group 17/x"] {
+            assert_eq!(GroupName::of(path), GroupName::Path(path));
+        }
         let monitor = format!("/machine.slice/libpod-conmon-{ID}.scope");
         assert!(matches!(GroupName::of(&monitor), GroupName::Unit(_)));
+    }
+
+    #[test]
+    fn a_group_that_was_gone_keeps_its_number() {
+        for id in [0, 17, u64::MAX] {
+            assert_eq!(GroupName::of(&gone_group(id)), GroupName::Gone(id));
+        }
     }
 }

@@ -39,7 +39,7 @@ pub use call::CallArguments;
 pub use cause::{
     Cause, CauseKind, Explanation, KnownBy, Signature, Span, Stack, Standstill, WaitLink, WaitThrough,
 };
-pub use cgroup::{GroupBlame, GroupName, Membership, Owner};
+pub use cgroup::{GroupBlame, GroupName, Membership, Owner, gone_group};
 pub use event::{BlockStep, CallObject, Event, EventKind, FileKind, InterruptKind, SleepKind, SwitchReason};
 pub use evidence::{Evidence, EvidenceLevel, Loss, LossKind, Missing, MissingKind, Rung, RungLevel};
 pub use finding::{Finding, Severity};

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use latebound_model::{Membership, Tid};
+use latebound_model::{Membership, Tid, gone_group};
 
 /// As many folders are looked at for one number.
 const FOLDERS: usize = 1 << 14;
@@ -29,8 +29,8 @@ pub(crate) struct Groups {
 }
 
 impl Groups {
-    /// The path of the group whose quota has this number, without the place where its hierarchy is mounted; `group 17` where it has none
-    /// that this process sees.
+    /// The path of the group whose quota has this number, without the place where its hierarchy is mounted; what
+    /// `gone_group` writes where it has none that this process sees.
     pub(crate) fn of_quotas(&self, id: u64) -> String {
         path(&self.quotas, Hierarchy::Cpu, id)
     }
@@ -50,7 +50,7 @@ fn path(known: &RefCell<HashMap<u64, String>>, hierarchy: Hierarchy, id: u64) ->
     for (number, path) in folders(hierarchy) {
         known.entry(number).or_insert(path);
     }
-    known.entry(id).or_insert_with(|| format!("group {id}")).clone()
+    known.entry(id).or_insert_with(|| gone_group(id)).clone()
 }
 
 /// The groups that are there, by their numbers. A group's number is the inode of its folder (include/linux/kernfs.h, `kernfs_ino`: the

@@ -50,8 +50,8 @@ pub fn group_text(path: &str) -> String {
         }
         GroupName::Pod(uid) => format!("pod {uid}"),
         GroupName::Unit(unit) => format!("unit {unit}"),
-        // Of a group that was gone the number is known, and no path.
-        _ => format!("cgroup {}", path.strip_prefix("group ").unwrap_or(path)),
+        GroupName::Gone(id) => format!("cgroup {id}"),
+        _ => format!("cgroup {path}"),
     };
     printable(&text).into_owned()
 }
