@@ -7,7 +7,6 @@
 
 mod arch;
 mod bound;
-mod calls;
 mod defer;
 mod error;
 mod kernel;

@@ -6,12 +6,12 @@ use latebound_model::{
     SwitchReason, Task, Tid,
 };
 
+use super::calls;
 use super::wire::{
     self, FlightKind, FlightLate, FlightRecord, LB_FLAG_FROZEN, LB_FLAG_IO_WAIT, LB_FLAG_JOBS,
     LB_FLAG_NEXT_KERNEL, LB_FLAG_OWNER_WATCHED, LB_FLAG_PREV_KERNEL, LB_FLAG_STILL_RUNNABLE, LB_FLAG_STOPPED,
     LB_FLAG_UNINTERRUPTIBLE, StackOf,
 };
-use crate::calls;
 use crate::task::{name, task, text};
 use crate::vector::Vector;
 

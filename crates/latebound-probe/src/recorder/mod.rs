@@ -8,6 +8,7 @@
 //! Limits: a thread id that the kernel gives to a new thread inherits the numbers of the old one, unless the place of that was freed; a wake-up from an
 //! interrupt that came in the middle of a timer's softirq callback is counted to that timer.
 
+mod calls;
 mod chunks;
 mod decode;
 mod ended;
@@ -71,8 +72,8 @@ use self::wire::{
 use crate::error::ProbeError;
 use crate::kernel::{self, KernelBtf, KernelField, Need};
 use crate::load::{self, Probe, Refused};
+use crate::mapping;
 use crate::program::{self, enable_statistics, program_info};
-use crate::{calls, mapping};
 
 pub use self::ended::EndedThreads;
 pub use self::groups::member_now;

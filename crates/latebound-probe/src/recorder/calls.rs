@@ -6,7 +6,7 @@
 use latebound_model::{CallArguments, Name};
 use syscalls::Sysno;
 
-use crate::recorder::wire::{CallClass, LB_CALLS};
+use super::wire::{CallClass, LB_CALLS};
 
 /// The name of a system call; `system call N` where it has none here.
 pub(crate) fn name(number: u32) -> Name {
