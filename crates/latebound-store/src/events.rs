@@ -74,6 +74,13 @@ pub(crate) fn table(events: impl IntoIterator<Item = Event>) -> Result<EncodedTa
     crate::tables::table(EVENTS_FILE, "one event of the kernel in the saved stretch", &columns, rows)
 }
 
+impl StoredTable {
+    /// The table that the writer makes of these events.
+    pub fn of_events(events: impl IntoIterator<Item = Event>) -> Result<StoredTable, StoreError> {
+        Ok(StoredTable::of(table(events)?))
+    }
+}
+
 /// Whether the folder of a Run has a table of events.
 pub fn has_events(run: &Path) -> bool {
     Folder::open(run).is_ok_and(|folder| folder.has_file(EVENTS_FILE.as_ref()))

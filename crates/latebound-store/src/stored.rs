@@ -11,14 +11,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use latebound_files::Folder;
-use latebound_model::{Event, Run};
+use latebound_model::Run;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaData;
 use parquet::file::reader::{ChunkReader, Length};
 
 use crate::columns::check;
 use crate::error::StoreError;
-use crate::events;
 use crate::tables::{self, BLOCK_MAXIMA_FILE, EncodedTable, HISTOGRAMS_FILE, WORST_SPANS_FILE};
 
 /// The largest file that is read, in bytes.
@@ -64,12 +63,7 @@ impl StoredTable {
         Ok(Some(StoredTable::of(table)))
     }
 
-    /// The table that the writer makes of these events.
-    pub fn of_events(events: impl IntoIterator<Item = Event>) -> Result<StoredTable, StoreError> {
-        Ok(StoredTable::of(events::table(events)?))
-    }
-
-    fn of(table: EncodedTable) -> StoredTable {
+    pub(crate) fn of(table: EncodedTable) -> StoredTable {
         let bytes = table.bytes.len() as u64;
         StoredTable { place: Place::Memory(table.bytes.into()), bytes, path: table.file.into() }
     }
