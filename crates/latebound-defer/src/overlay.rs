@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::ksoftirqd::Ksoftirqd;
-use crate::timeline::{LaneKind, spans_of};
+use crate::lane::{LaneKind, spans_of};
 
 /// Columns of a picture: finer than what a page of 1240 points shows is lost on it.
 const COLUMNS: usize = 400;

@@ -2,7 +2,6 @@
 //! What `defer timeline` shows: which run it is triggered on, who ran when around it, and how far edges went apart. Pure.
 
 use std::collections::BTreeSet;
-use std::fmt;
 
 use latebound_abi::defer::{Counts, Record, START_OF_ITEM, TOP_HALF};
 use latebound_model::{Event, EventKind, Histogram, Load, Missing, Nanos, Summary, Task, Tid, softirq_name};
@@ -10,15 +9,13 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::ksoftirqd::Ksoftirqd;
+use crate::lane::{LaneKind, spans_of};
 use crate::loss::LossCauses;
 use crate::overlay::Overlay;
 use crate::train::{Train, latency};
 
 /// The schema of the document.
 const TIMELINE_SCHEMA: &str = "latebound.timeline/1";
-
-/// The spread is also shown of so much from the beginning: what a short look would have seen.
-const FIRST: Nanos = Nanos::from_secs(10);
 
 /// What stands before and after a train in the picture.
 const MARGIN: Nanos = Nanos::from_micros(200);
@@ -163,39 +160,6 @@ pub struct Lane {
     pub kind: LaneKind,
     /// What ran, in order.
     pub bars: Vec<Bar>,
-}
-
-/// A level of execution.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub enum LaneKind {
-    /// The interrupts of the train.
-    #[serde(rename = "top half")]
-    TopHalf,
-    /// The runs that they asked for, but for those in ksoftirqd.
-    #[serde(rename = "bottom half")]
-    BottomHalf,
-    /// The runs in ksoftirqd.
-    #[serde(rename = "in ksoftirqd")]
-    Ksoftirqd,
-    /// Interrupts in which no interrupt of the train is handled, and other timers in those of the train.
-    #[serde(rename = "other interrupts")]
-    OtherInterrupts,
-    /// Softirqs but for those that run bottom halves of the train.
-    #[serde(rename = "other softirqs")]
-    OtherSoftirqs,
-    /// The threads of loads.
-    #[serde(rename = "load")]
-    Load,
-    /// All other threads but the idle one.
-    #[serde(rename = "other threads")]
-    OtherThreads,
-}
-
-impl fmt::Display for LaneKind {
-    /// Writes its name in the document, which `Serialize` is the source of.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.serialize(f)
-    }
 }
 
 /// Something that ran.
@@ -389,20 +353,6 @@ const EDGES: [EdgeOf; 5] = [
     ("bottom half ends", false, |record| record.ended_ns.saturating_sub(record.requested_ns)),
     ("bottom half takes", false, |record| record.ended_ns.saturating_sub(record.started_ns)),
 ];
-
-/// The records of the beginning of a long time, and all of them, each with the words for its time.
-pub(crate) fn spans_of(records: &[Record]) -> Vec<(String, Vec<Record>)> {
-    let begin = records.iter().map(|record| record.requested_ns).min().unwrap_or(0);
-    let end = records.iter().map(|record| record.requested_ns).max().unwrap_or(0);
-    let all = Nanos(end - begin);
-    let mut spans = Vec::new();
-    if all > FIRST {
-        let first = records.iter().filter(|record| record.requested_ns - begin <= FIRST.0).copied();
-        spans.push((format!("first {FIRST}"), first.collect()));
-    }
-    spans.push((format!("all {all}"), records.to_vec()));
-    spans
-}
 
 /// Every edge over the beginning of a long time, and over all of it; and how long bottom halves took.
 pub fn edges(records: &[Record]) -> Vec<Edge> {
