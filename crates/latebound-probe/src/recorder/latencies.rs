@@ -11,7 +11,7 @@ use latebound_model::{
 };
 
 use super::wire::{FlightLatencies, FlightWatched, Wakeup};
-use super::{BUCKETS, Recorder, ended, histograms, shared_slot, wakeup_series};
+use super::{BUCKETS, Recorder, ended, histograms, shared_slot, wakeup_series, ways};
 use crate::task;
 
 /// What the threads that share a slot are called.
@@ -72,11 +72,7 @@ impl Recorder {
             let clipped = thread.latencies[wakeup.raw() as usize].clipped;
             Some((wakeup, ended::with_clipped(series, clipped), thread))
         };
-        self.ways().filter_map(of).collect()
-    }
-
-    fn ways(&self) -> impl Iterator<Item = Wakeup> {
-        Wakeup::ALL.into_iter().take(histograms(&self.options) as usize)
+        ways(&self.options).filter_map(of).collect()
     }
 
     /// The series of these threads, which share a slot, and of those that did and have ended.
@@ -96,7 +92,7 @@ impl Recorder {
             let series = Series::new(mechanism, quantity, subject, Evidence::Events, histogram);
             (series.summary.count > 0).then(|| ended::with_clipped(series, sums.clipped))
         };
-        self.ways().filter_map(of).collect()
+        ways(&self.options).filter_map(of).collect()
     }
 
     /// The buckets of a slot that are not empty.

@@ -690,9 +690,16 @@ fn sharing(options: &RecorderOptions) -> u32 {
     }
 }
 
-/// Histograms of each thread: those of its wake-ups, and of its jobs where these are followed.
+/// What each thread has a histogram of: its wake-ups, and its jobs where these are followed.
+fn ways(options: &RecorderOptions) -> impl Iterator<Item = Wakeup> + use<> {
+    let jobs = options.jobs;
+    Wakeup::ALL.into_iter().filter(move |way| jobs || *way != Wakeup::Job)
+}
+
+/// Histograms of each thread, which lie by the numbers of [`ways`]: those have no gap, since the one of jobs is the last.
 fn histograms(options: &RecorderOptions) -> u32 {
-    Wakeup::COUNT as u32 - u32::from(!options.jobs)
+    const { assert!(Wakeup::Job.raw() as usize == Wakeup::ALL.len() - 1) };
+    ways(options).count() as u32
 }
 
 /// Places at which threads wait that are counted at once; most programs have a handful each.
