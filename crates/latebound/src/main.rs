@@ -41,6 +41,7 @@ mod tune_undo;
 mod tuning;
 mod verbs;
 mod wakeups;
+mod watch;
 mod watcher;
 mod worst;
 

@@ -20,7 +20,8 @@ use crate::privileges::{self, Needs, Work};
 use crate::session::{self, Progress, RunWriter, Stop};
 use crate::verbs::observe::Source;
 use crate::wakeups;
-use crate::watcher::{self, WatchOptions, Watcher};
+use crate::watch::{self, WatchOptions};
+use crate::watcher::Watcher;
 use crate::worst::Worst;
 
 /// How often late wake-ups are taken from the measuring threads: often enough that the recorder still holds the
@@ -118,7 +119,7 @@ impl Probes {
         let (watcher, observer) = std::thread::scope(|scope| {
             let observer = (!args.no_observe)
                 .then(|| scope.spawn(|| Source::start(args.source, BTreeSet::new(), Work::Check, output)));
-            let watcher = watching.map(|options| watcher::start(options, output));
+            let watcher = watching.map(|options| watch::start(options, output));
             (watcher, observer.map(|thread| thread.join()))
         });
         let observer =

@@ -31,7 +31,8 @@ use crate::privileges::{self, Needs, Work};
 use crate::session::{self, Progress, RunWriter, Stop};
 use crate::stay_away::StayAway;
 use crate::wakeups;
-use crate::watcher::{self, Started, WatchOptions, Watcher};
+use crate::watch::{self, Started, WatchOptions};
+use crate::watcher::Watcher;
 use crate::worst::Worst;
 
 pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Outcome> {
@@ -80,7 +81,7 @@ pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Outcome> {
         work: Work::Explain,
         refusal: "cannot watch",
     };
-    let Started { mut watcher, is_trace } = watcher::start(watching, output)?;
+    let Started { mut watcher, is_trace } = watch::start(watching, output)?;
     if is_trace {
         // It costs more, and says less, than what watches in the kernel: the two are not alike.
         run.settings.insert("source".to_owned(), "tracefs".to_owned());
