@@ -15,7 +15,8 @@ use sha2::{Digest, Sha256};
 
 use crate::error::FleetError;
 use crate::log::{Added, Commit, Counted, Level, State, tables_of};
-use crate::place::{Partition, path};
+use crate::partition::Partition;
+use crate::place::path;
 use crate::rollup::{RollUp, Unit};
 use crate::rows::{Kept, NewInterval, hex};
 use crate::store::{Found, MAX_DOCUMENT_BYTES, Store, new_name};
@@ -412,7 +413,7 @@ mod tests {
 
     use super::*;
     use crate::SimulatedFleet;
-    use crate::place::Day;
+    use crate::partition::Day;
     use object_store::memory::InMemory;
     use std::sync::Arc;
 

@@ -5,7 +5,7 @@ use std::error::Error;
 use std::io;
 use std::path::PathBuf;
 
-use crate::place::Partition;
+use crate::partition::Partition;
 
 /// Why a store could not be written or read.
 #[derive(Debug, thiserror::Error)]

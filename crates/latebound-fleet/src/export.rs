@@ -19,7 +19,7 @@ use serde::de::DeserializeOwned;
 
 use crate::error::FleetError;
 use crate::log::{Added, Damage};
-use crate::place::{DAY_US, Day, HOUR_US, Partition};
+use crate::partition::{DAY_US, Day, HOUR_US, Partition};
 use crate::rollup::Sum;
 use crate::rows::{LOADS, loads_of};
 use crate::show::Choice;

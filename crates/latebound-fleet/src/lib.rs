@@ -16,6 +16,7 @@ mod export;
 mod log;
 mod migrate;
 mod objects;
+mod partition;
 mod place;
 mod results;
 mod rollup;
@@ -39,7 +40,7 @@ pub use export::{Export, HostDays};
 pub use log::{Added, Commit, Counted, Damage, Level};
 pub use migrate::MigrateDocument;
 pub use objects::{fetch_object, objects_below};
-pub use place::{Day, Partition};
+pub use partition::{Day, Partition};
 pub use results::{NewResult, UNKNOWN_HOST};
 pub use rollup::WORST_KEPT;
 pub use show::{

@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::COMMIT_SCHEMA;
 use crate::error::FleetError;
-use crate::place::{COMMITS, Partition};
-use crate::results::is_result;
+use crate::partition::Partition;
+use crate::place::COMMITS;
 use crate::store::{Found, MAX_DOCUMENT_BYTES, Store, changed_at};
 use crate::tables::{FIRST, TABLES_VERSION, Table};
 
@@ -152,6 +152,14 @@ pub(crate) struct State {
     pub(crate) commits: usize,
     /// Commits that nobody needs, and since when.
     pub(crate) outdated: Vec<(Path, Timestamp)>,
+}
+
+/// What the ids of results of work on files begin with; those of Runs do not.
+pub(crate) const RESULT_PREFIX: &str = "result-";
+
+/// Whether an id is that of a result.
+fn is_result(id: &str) -> bool {
+    id.starts_with(RESULT_PREFIX)
 }
 
 impl State {

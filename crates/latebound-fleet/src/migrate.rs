@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::compact::{Compacted, Outcome, damaged};
 use crate::error::FleetError;
 use crate::log::{Added, Damage};
-use crate::place::Partition;
+use crate::partition::Partition;
 use crate::store::Store;
 use crate::tables::TABLES_VERSION;
 

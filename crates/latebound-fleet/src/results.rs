@@ -12,16 +12,14 @@ use sha2::{Digest, Sha256};
 
 use crate::add::{AddDocument, NewRuns};
 use crate::error::FleetError;
-use crate::place::{Day, Partition};
+use crate::log::RESULT_PREFIX;
+use crate::partition::{Day, Partition};
 use crate::rows::{Kept, NewInterval, bound_rows, hex, word};
 use crate::store::Store;
 use crate::tables::{ResultRow, Rows};
 
 /// The host of a result where neither its file nor the caller names one.
 pub const UNKNOWN_HOST: &str = "unknown";
-
-/// What the ids of results begin with; those of Runs do not.
-const PREFIX: &str = "result-";
 
 /// The kind of work whose results are bounds.
 const BOUND: &str = "bound";
@@ -53,11 +51,6 @@ pub struct NewResult {
     pub document: Option<String>,
 }
 
-/// Whether an id is that of a result.
-pub(crate) fn is_result(id: &str) -> bool {
-    id.starts_with(PREFIX)
-}
-
 impl NewResult {
     fn host(&self) -> &str {
         self.host.as_deref().unwrap_or(UNKNOWN_HOST)
@@ -73,7 +66,7 @@ impl NewResult {
             hash.update((part.len() as u64).to_le_bytes());
             hash.update(part);
         }
-        format!("{PREFIX}{}", hex(&hash.finalize()[..16]))
+        format!("{RESULT_PREFIX}{}", hex(&hash.finalize()[..16]))
     }
 
     fn into_interval(self) -> Result<NewInterval<'static>, FleetError> {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use latebound_model::{Evidence, tells_quantile};
 
-use crate::place::{DAY_US, HOUR_US};
+use crate::partition::{DAY_US, HOUR_US};
 use crate::tables::{
     BlockRow, BoundRow, BucketRow, DAY, HOUR, INTERVAL, IntervalRow, LossRow, MachineRow, Rows, SeriesRow,
     SettingRow, SpanRow, WorstRow, edges_ns, known_bucket,

@@ -17,7 +17,7 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use crate::error::FleetError;
-use crate::place::{Day, Partition};
+use crate::partition::{Day, Partition};
 use crate::tables::{
     BlockRow, BoundRow, BucketRow, INTERVAL, IntervalRow, LossRow, MachineRow, Rows, SeriesRow, SettingRow,
     SpanRow, WorstRow,

@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::FleetError;
 use crate::log::{Added, Damage, Level, State};
-use crate::place::{DATA, Day, Partition};
+use crate::partition::{Day, Partition};
+use crate::place::DATA;
 use crate::store::{AT_ONCE, Store};
 use crate::tables::Table;
 

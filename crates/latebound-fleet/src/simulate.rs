@@ -18,7 +18,7 @@ use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, LogNormal, Poisson};
 use statrs::distribution::{ContinuousCDF, LogNormal as LogNormalCdf};
 
-use crate::place::Day;
+use crate::partition::Day;
 
 /// A bucket that is expected to hold fewer values than this is drawn together with the others of its kind.
 const SPARSE: f64 = 0.5;
