@@ -164,13 +164,7 @@ fn system(system: &SystemSnapshot, put_with: &mut impl FnMut(Significance, &str,
         let off = if state.disabled { "off" } else { "on" };
         put(&format!("idle state {}", state.name), Some(format!("{off}, exit {}", state.exit_latency)));
     }
-    put(
-        "real-time throttling",
-        system.rt_throttling.as_ref().map(|rt| match rt.runtime {
-            Some(runtime) => format!("{runtime} of {}", rt.period),
-            None => "off".to_owned(),
-        }),
-    );
+    put("real-time throttling", system.rt_throttling.as_ref().map(ToString::to_string));
     put("fair server", system.fair_server.as_ref().map(|f| format!("{} of {}", f.runtime, f.period)));
     put("timer migration", system.timer_migration.map(|on| if on { "on" } else { "off" }.to_owned()));
     put("transparent huge pages", text(&system.transparent_hugepage));

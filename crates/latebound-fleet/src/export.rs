@@ -491,12 +491,6 @@ impl Threads {
 /// What a span says of its cause.
 type CauseName = (Arc<str>, Arc<str>, Option<Arc<str>>, Option<Arc<str>>);
 
-/// The number of the interrupt line, which a device's handler has in its name: `irq 24 nvme0q1`.
-fn line_of(kind: CauseKind, subject: &str) -> Option<u32> {
-    let number = subject.strip_prefix("irq ")?.split(' ').next()?;
-    (kind == CauseKind::Interrupt).then(|| number.parse().ok())?
-}
-
 fn explanation(
     mechanism: Mechanism,
     rows: &[WorstRow],
@@ -523,10 +517,10 @@ fn explanation(
         let of_kind = |span: &&SpanRow| span.kind == row.cause_kind && span.subject == row.cause_subject;
         let name =
             (row.cause_kind.clone(), row.cause_subject.clone(), row.cause_comm.clone(), row.via.clone());
-        causes.push(Cause {
+        let mut cause = Cause {
             kind,
             subject: row.cause_subject.to_string(),
-            irq: line_of(kind, &row.cause_subject),
+            irq: None,
             via,
             duration: nanos(row.cause_ns)?,
             spans: spans
@@ -543,7 +537,10 @@ fn explanation(
                 .map(|group| group.to_string()),
             stack: None,
             detail: None,
-        });
+        };
+        // No column has the interrupt line.
+        cause.migrate();
+        causes.push(cause);
         names.push(name);
     }
     let rest = causes.len();
@@ -597,11 +594,6 @@ fn system(
     let mut take = |name: &str| values.remove(name).flatten();
     let set = |text: Option<String>| text.and_then(|text| text.parse::<CpuSet>().ok());
     let truth = |text: Option<String>| text.and_then(|text| text.parse::<bool>().ok());
-    let throttling = take("rt_throttling").and_then(|text| {
-        let (runtime, period) = text.split_once(" of ")?;
-        let (runtime, period) = (runtime.parse().ok()?, period.parse().ok()?);
-        Some(latebound_model::RtThrottling { runtime: Some(runtime), period })
-    });
     let system = SystemSnapshot {
         hostname: Some(host.to_owned()),
         kernel_release: take("kernel_release"),
@@ -621,7 +613,7 @@ fn system(
         governor: take("governor"),
         idle_driver: take("idle_driver"),
         idle_governor: take("idle_governor"),
-        rt_throttling: throttling,
+        rt_throttling: take("rt_throttling").and_then(|text| text.parse().ok()),
         timer_migration: truth(take("timer_migration")),
         transparent_hugepage: take("transparent_hugepage"),
         irqbalance: truth(take("irqbalance")),

@@ -531,10 +531,6 @@ fn settings(run: &Run) -> BTreeMap<String, Option<String>> {
         irqbalance,
         ..
     } = &run.system;
-    let throttling = rt_throttling.as_ref().map(|throttling| match throttling.runtime {
-        Some(runtime) => format!("{} of {}", runtime, throttling.period),
-        None => "off".to_owned(),
-    });
     let text = |value: &Option<bool>| value.map(|value| value.to_string());
     let known = [
         ("kernel_release", kernel_release.clone()),
@@ -550,7 +546,7 @@ fn settings(run: &Run) -> BTreeMap<String, Option<String>> {
         ("governor", governor.clone()),
         ("idle_driver", idle_driver.clone()),
         ("idle_governor", idle_governor.clone()),
-        ("rt_throttling", throttling),
+        ("rt_throttling", rt_throttling.as_ref().map(ToString::to_string)),
         ("timer_migration", text(timer_migration)),
         ("transparent_hugepage", transparent_hugepage.clone()),
         ("irqbalance", text(irqbalance)),

@@ -23,13 +23,21 @@ impl Run {
             finding.bears_on = bears_on(finding);
         }
         for cause in self.worst.iter_mut().flat_map(|worst| &mut worst.causes) {
-            cause.irq = cause.irq.or_else(|| irq(cause));
+            cause.migrate();
         }
         if self.verb == RunVerb::Defer {
             for series in self.series.iter_mut().filter(|series| series.condition.is_none()) {
                 read_name(series);
             }
         }
+    }
+}
+
+impl Cause {
+    /// Gives a cause that was read the facts that older writers, and the tables of a store, have in words only. A second call changes
+    /// nothing.
+    pub fn migrate(&mut self) {
+        self.irq = self.irq.or_else(|| irq(self));
     }
 }
 

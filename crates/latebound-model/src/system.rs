@@ -2,11 +2,13 @@
 //! The system that a Run was taken on, as far as it bears on latency. Every field that could not be read is absent.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::units::{CpuSet, Nanos};
+use crate::units::{CpuSet, DurationError, Nanos};
 
 /// How willing the kernel is to switch while it runs kernel code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -53,6 +55,27 @@ pub struct RtThrottling {
     pub runtime: Option<Nanos>,
     /// `sched_rt_period_us`.
     pub period: Nanos,
+}
+
+impl fmt::Display for RtThrottling {
+    /// `950 ms of 1.00 s`, which [`FromStr`] reads; `off`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.runtime {
+            Some(runtime) => write!(f, "{runtime} of {}", self.period),
+            None => f.write_str("off"),
+        }
+    }
+}
+
+impl FromStr for RtThrottling {
+    type Err = DurationError;
+
+    /// Where it is off, the text has no period, so nothing comes back.
+    fn from_str(text: &str) -> Result<RtThrottling, DurationError> {
+        let (runtime, period) =
+            text.split_once(" of ").ok_or_else(|| DurationError::NoNumber(text.to_owned()))?;
+        Ok(RtThrottling { runtime: Some(runtime.parse()?), period: period.parse()? })
+    }
 }
 
 /// The CPU quota of a control group (CFS bandwidth control, kernel/sched/fair.c), and how often it was used up.
@@ -190,6 +213,25 @@ pub fn kernel_version(release: &str) -> Option<(u32, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn throttling_comes_back_from_its_text_unless_it_is_off() {
+        let throttling =
+            |runtime: Option<u64>| RtThrottling { runtime: runtime.map(Nanos), period: Nanos::from_secs(1) };
+        for (value, text) in [
+            (throttling(Some(950_000_000)), "950 ms of 1.00 s"),
+            (throttling(Some(0)), "0 ns of 1.00 s"),
+            (throttling(Some(1_000_000_000)), "1.00 s of 1.00 s"),
+        ] {
+            assert_eq!(value.to_string(), text);
+            assert_eq!(text.parse(), Ok(value));
+        }
+        let off = throttling(None).to_string();
+        assert_eq!(off, "off");
+        for text in ["off", "", "950 ms", "950 ms of", "of 1 s", "950 of 1 s"] {
+            assert!(text.parse::<RtThrottling>().is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn a_version_is_the_first_two_numbers_of_a_release() {

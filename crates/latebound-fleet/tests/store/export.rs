@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A host's rows become one Run again, with the sums of the Runs that were added.
 
+use std::collections::BTreeSet;
 use std::fs;
 
 use latebound_fleet::{Choice, FleetError, Level, NewRuns, SimulatedFleet, Store, Table};
-use latebound_model::{CauseKind, Histogram, MissingKind, Nanos, Run};
+use latebound_model::{CauseKind, Histogram, MissingKind, Nanos, RtThrottling, Run};
 use tempfile::TempDir;
 
 use crate::common::{add, expected, later, run};
@@ -70,7 +71,9 @@ fn an_exported_run_tells_the_worst_activation_with_causes_and_spans() {
     let causes = runs.iter_mut().flat_map(|run| &mut run.worst).flat_map(|one| &mut one.causes);
     let of_nobody = causes.filter(|cause| cause.task.is_none() && cause.kind != CauseKind::Unaccounted);
     assert!(of_nobody.map(|cause| cause.group = Some("/backup.service".to_owned())).count() > 0);
-    for run in &runs {
+    let throttling = RtThrottling { runtime: Some(Nanos::from_millis(950)), period: Nanos::from_secs(1) };
+    for run in &mut runs {
+        run.system.rt_throttling = Some(throttling.clone());
         new.push(run, "a.run", None).unwrap();
     }
     store.add(new).unwrap();
@@ -93,6 +96,9 @@ fn an_exported_run_tells_the_worst_activation_with_causes_and_spans() {
     };
     assert_eq!(told(worst), told(longest));
     assert_eq!(worst.spans.len(), longest.spans.len());
+    let causes = || export.run.worst.iter().flat_map(|one| &one.causes);
+    let lines = causes().filter(|cause| cause.kind == CauseKind::Interrupt).map(|cause| cause.irq);
+    assert_eq!(lines.collect::<BTreeSet<_>>(), [Some(24)].into());
     let group =
         |one: &latebound_model::Explanation| one.member(one.task.tid).map(|member| member.group.clone());
     assert_eq!(group(worst), group(longest));
@@ -103,6 +109,7 @@ fn an_exported_run_tells_the_worst_activation_with_causes_and_spans() {
         (&system.kernel_release, &system.cpu_model),
         (&runs[0].system.kernel_release, &runs[0].system.cpu_model)
     );
+    assert_eq!(system.rt_throttling, Some(throttling));
     assert_eq!((export.run.settings["period"].as_str(), export.run.loads.len()), ("1.00 ms", 0));
     assert_eq!(export.values["kernel_release"].len(), 1);
     let maxima = export.run.series[0].block_maxima.as_ref().unwrap();
