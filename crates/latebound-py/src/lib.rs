@@ -8,6 +8,8 @@
 mod document;
 mod error;
 mod figure;
+mod figures;
+mod files_in_turn;
 mod fleet;
 mod histogram;
 mod page;
@@ -28,7 +30,9 @@ mod _native {
     #[pymodule_export]
     use crate::error::Error;
     #[pymodule_export]
-    use crate::figure::{Figure, figure, figures};
+    use crate::figure::Figure;
+    #[pymodule_export]
+    use crate::figures::{figure, figures};
     #[pymodule_export]
     use crate::fleet::{
         bucket_edges, fetch_object, objects_below, origin, return_level, store_add_results, store_copies,

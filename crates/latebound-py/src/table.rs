@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use crate::error::{raise, say};
-use crate::store_table::FilesInTurn;
+use crate::files_in_turn::FilesInTurn;
 use crate::stream::{Batches, Shape, batches, names, schema_capsule, shape, stream_capsule};
 
 /// A table of a Run or of a store. pandas, Polars, pyarrow and DuckDB take it as it is, by the Arrow PyCapsule interface.
