@@ -13,6 +13,7 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
+use latebound_abi::defer::DeferMechanism;
 use serde_json::Value;
 
 /// Runs a shell script in a guest that has the module. Gives what it wrote.
@@ -369,7 +370,7 @@ fn live_an_ordinary_thread_starves_as_long_as_its_fair_server_is_set() {
 
 #[test]
 fn live_lab_every_request_of_every_mechanism_starts_once_on_stock() {
-    let rows = every_mechanism_in("debian:6.12", 29);
+    let rows = every_mechanism_in("debian:6.12", DeferMechanism::ALL.len());
     // Interrupts are above every thread.
     let row = beside_the_hog(&rows, "bpf_ringbuf");
     assert!(row["latency"]["p90"].as_u64().unwrap() < 4_000_000, "{row}");
@@ -380,7 +381,7 @@ fn live_lab_every_request_of_every_mechanism_starts_once_on_stock() {
 
 #[test]
 fn live_lab_every_request_of_every_mechanism_starts_once_on_rt() {
-    let rows = every_mechanism_in("debian:6.12-rt", 29);
+    let rows = every_mechanism_in("debian:6.12-rt", DeferMechanism::ALL.len());
     // An irq_work is left to the thread irq_work/0, SCHED_FIFO 1.
     let row = beside_the_hog(&rows, "bpf_ringbuf");
     assert!(latency(row, "max") >= 4_000_000, "{row}");

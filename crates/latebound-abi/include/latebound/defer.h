@@ -31,43 +31,43 @@
 
 enum lb_defer_mechanism {
 	/* The handler called at once by the requester: what the harness itself costs. */
-	LB_DEFER_DIRECT = 0,
-	LB_DEFER_WORK = 1,
-	LB_DEFER_WORK_HIGHPRI = 2,
-	LB_DEFER_WORK_UNBOUND = 3,
+	LB_DEFER_DIRECT,
+	LB_DEFER_WORK,
+	LB_DEFER_WORK_HIGHPRI,
+	LB_DEFER_WORK_UNBOUND,
 	/* Delayed by one jiffy; the request is the call. */
-	LB_DEFER_WORK_DELAYED = 4,
-	LB_DEFER_WORK_ORDERED = 5,
-	LB_DEFER_PRIVATE = 6,
-	LB_DEFER_PRIVATE_HIGHPRI = 7,
-	LB_DEFER_PRIVATE_UNBOUND = 8,
+	LB_DEFER_WORK_DELAYED,
+	LB_DEFER_WORK_ORDERED,
+	LB_DEFER_PRIVATE,
+	LB_DEFER_PRIVATE_HIGHPRI,
+	LB_DEFER_PRIVATE_UNBOUND,
 	/* Kernel 6.9 and later. */
-	LB_DEFER_WORK_BH = 9,
-	LB_DEFER_WORK_BH_HIGHPRI = 10,
-	LB_DEFER_TASKLET = 11,
-	LB_DEFER_TASKLET_HI = 12,
+	LB_DEFER_WORK_BH,
+	LB_DEFER_WORK_BH_HIGHPRI,
+	LB_DEFER_TASKLET,
+	LB_DEFER_TASKLET_HI,
 	/* Softirqs that a module can raise; open_softirq() and raise_softirq() are not exported. */
-	LB_DEFER_SOFTIRQ_IRQ_POLL = 13,
-	LB_DEFER_SOFTIRQ_NET_RX = 14,
-	LB_DEFER_KTHREAD = 15,
-	LB_DEFER_KTHREAD_WORKER = 16,
-	LB_DEFER_IRQ_THREAD = 17,
-	LB_DEFER_IRQ_WORK = 18,
-	LB_DEFER_IRQ_WORK_HARD = 19,
-	LB_DEFER_IRQ_WORK_LAZY = 20,
+	LB_DEFER_SOFTIRQ_IRQ_POLL,
+	LB_DEFER_SOFTIRQ_NET_RX,
+	LB_DEFER_KTHREAD,
+	LB_DEFER_KTHREAD_WORKER,
+	LB_DEFER_IRQ_THREAD,
+	LB_DEFER_IRQ_WORK,
+	LB_DEFER_IRQ_WORK_HARD,
+	LB_DEFER_IRQ_WORK_LAZY,
 	/* The request is the expiry. */
-	LB_DEFER_HRTIMER_HARD = 21,
-	LB_DEFER_HRTIMER_SOFT = 22,
+	LB_DEFER_HRTIMER_HARD,
+	LB_DEFER_HRTIMER_SOFT,
 	/* Expires at the next tick; the request is the call. */
-	LB_DEFER_TIMER = 23,
-	LB_DEFER_SMP_CALL = 24,
-	LB_DEFER_RCU = 25,
+	LB_DEFER_TIMER,
+	LB_DEFER_SMP_CALL,
+	LB_DEFER_RCU,
 	/* A callback that is never left to gather with others for seconds (CONFIG_RCU_LAZY). Kernel 6.2 and later. */
-	LB_DEFER_RCU_HURRY = 26,
+	LB_DEFER_RCU_HURRY,
 	/* Run by the user thread that waits (WAIT), in the kernel, and seen by it in user space. */
-	LB_DEFER_TASK_WORK = 27,
-	LB_DEFER_USER = 28,
-	LB_DEFER_MECHANISM_COUNT = 29,
+	LB_DEFER_TASK_WORK,
+	LB_DEFER_USER,
+	LB_DEFER_MECHANISM_COUNT,
 };
 
 /* Where a request comes from, and where an item runs. */
