@@ -27,7 +27,7 @@ pub enum Culprit {
     /// The CPU quota of a group. The name is empty where no group is known.
     Quota(String),
     /// What keeps real-time threads from taking every processor whole: real-time throttling (sched(7)), or a server of the classes below
-    /// (`fair_server`, kernel/sched/deadline.c, 6.12).
+    /// (`fair_server_init`, kernel/sched/fair.c, 6.12).
     Throttling,
     /// The processor, which was idle and had to leave its idle state first; the name is that of the state, where it is known.
     Processor(String),
@@ -118,7 +118,7 @@ pub(crate) fn culprit(cause: &Cause, own: &Task) -> Culprit {
         CauseKind::Softirq => Culprit::Softirq(subject()),
         CauseKind::Quota => Culprit::Quota(subject()),
         // Who ran meanwhile did not ask for it. A deadline thread is held by its own budget, a fair one by the quota of its group.
-        CauseKind::Throttled if kept.prio.is_some_and(is_rt_priority) => Culprit::Throttling,
+        CauseKind::Throttled if kept.has_rt_priority() => Culprit::Throttling,
         CauseKind::Throttled => Culprit::Quota(String::new()),
         CauseKind::IdleExit => Culprit::Processor(subject()),
         CauseKind::Stolen => Culprit::Hypervisor,
@@ -130,11 +130,6 @@ pub(crate) fn culprit(cause: &Cause, own: &Task) -> Culprit {
         // Who stopped or froze it is not seen; a standstill may be a hypervisor or firmware.
         _ => Culprit::Unknown,
     }
-}
-
-/// Whether a priority of the kernel is one of SCHED_FIFO and SCHED_RR (`MAX_RT_PRIO`, include/linux/sched/prio.h).
-fn is_rt_priority(prio: i32) -> bool {
-    (0..100).contains(&prio)
 }
 
 fn thread(task: &Task, own: &Task) -> Culprit {

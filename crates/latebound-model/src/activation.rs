@@ -35,6 +35,12 @@ impl Task {
         self.tid.0 == 0
     }
 
+    /// Whether its priority is one of SCHED_FIFO and SCHED_RR, its own or inherited (`MAX_RT_PRIO`, include/linux/sched/prio.h). That of a
+    /// deadline thread is none.
+    pub fn has_rt_priority(&self) -> bool {
+        self.prio.is_some_and(|prio| (0..100).contains(&prio))
+    }
+
     /// The priority as the field writes it: `FIFO 80`, `nice 0`, `deadline`; by the kernel's priority where
     /// the policy is not known.
     pub fn priority_text(&self) -> String {

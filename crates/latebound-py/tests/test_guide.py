@@ -7,9 +7,9 @@ import shutil
 import socket
 import subprocess
 
+import pytest
 from conftest import FIXTURES, command
 from guide import Way, blocks, commands, steps
-import pytest
 from test_spark_bucket import cluster, objects, workers  # noqa: F401
 from test_store_bucket import server  # noqa: F401
 

@@ -62,12 +62,8 @@ impl Worst {
         self.activations.take(late.length(), || late);
     }
 
-    /// Explains a job that has not ended, where it is among the worst. It is not written one by one: that is for what has ended.
-    pub(crate) fn take_open(&mut self, job: &Activation, watcher: &dyn Watcher) {
-        self.explain(job, watcher);
-    }
-
-    fn explain(&mut self, late: &Activation, watcher: &dyn Watcher) {
+    /// The same, but it is not one of those that are written one by one: a job that has not ended is none.
+    pub(crate) fn explain(&mut self, late: &Activation, watcher: &dyn Watcher) {
         if !self.explanations.wants(late) {
             return;
         }

@@ -48,7 +48,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 
 use latebound_model::{
     Activation, Cpu, Event, Explanation, Loss, LossKind, Mechanism, Membership, Missing, MissingKind, Nanos,
-    Quantity, Series, Stack, Subject, Tid, WaitSite,
+    Quantity, Stack, Tid, WaitSite,
 };
 use latebound_syscall::clock;
 use libbpf_rs::skel::{Skel, SkelBuilder};
@@ -60,13 +60,13 @@ use self::ended::Ended;
 use self::filter::Filter;
 use self::follow::Stream;
 use self::groups::Groups;
-use self::late_ring::LateRing;
+use self::late_ring::{LateRing, late_activation};
 use self::marks::Marks;
 use self::plan::Plan;
 use self::ring::{Entry, Place, Source};
 use self::symbols::Symbols;
 use self::wire::{
-    FlightCpu, FlightLate, FlightRecord, FlightStack, FlightWatched, LB_FLIGHT_BUCKETS, LB_MEMBERS, LB_NOTED,
+    FlightCpu, FlightRecord, FlightStack, FlightWatched, LB_FLIGHT_BUCKETS, LB_MEMBERS, LB_NOTED,
     LB_QUOTA_SLOTS, Site, StackOf, Wakeup, WatchedGroup,
 };
 use crate::error::ProbeError;
@@ -144,25 +144,6 @@ const fn wakeup_series(wakeup: Wakeup) -> (Mechanism, Quantity) {
 const RECORD_BYTES: u64 = size_of::<FlightRecord>() as u64;
 /// One stack for so many records: stacks are only taken where a watched thread is woken or was late.
 const RECORDS_PER_STACK: u64 = 128;
-
-/// A watched thread that ran later than its threshold, in the series that [`Recorder::series`] gives it. It was due when its
-/// timer was to expire, where a timer woke it; else when it was woken; where a quota held it, when it was switched out.
-fn late_activation(late: &FlightLate) -> Activation {
-    let waking = Nanos(late.waking_at_ns);
-    let expires = (late.soft_expires_ns != 0).then_some(Nanos(late.soft_expires_ns));
-    let wakeup = Wakeup::from_raw(late.wakeup).unwrap_or(Wakeup::Thread);
-    let (mechanism, quantity) = wakeup_series(wakeup);
-    let task = decode::late_task(late);
-    let series = Series::id_of(mechanism, quantity, &Subject::of_thread(&task));
-    let due = expires.unwrap_or(waking);
-    let running = Nanos(late.running_at_ns);
-    let activation = Activation::of_thread(series, mechanism, task, Cpu(late.cpu), due, running);
-    if wakeup == Wakeup::Job {
-        let mechanism = expires.map_or(mechanism, |_| Mechanism::TimerWakeup);
-        return Activation { mechanism, ended_at: Some(Nanos(late.completed_at_ns)), ..activation };
-    }
-    Activation { activated_at: expires.map(|_| waking), ..activation }
-}
 
 /// What one program of the recorder took so far.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -333,7 +333,7 @@ fn hint(cause: &Cause, own: &Task) -> Option<(HintKind, String)> {
     let kept = cause.via.last().map_or(own, |link| &link.task);
     match cause.kind {
         CauseKind::Quota => return Some((HintKind::Quota, printable(&cause.subject).into_owned())),
-        CauseKind::Throttled if kept.prio.is_some_and(|prio| (0..100).contains(&prio)) => {
+        CauseKind::Throttled if kept.has_rt_priority() => {
             return Some((HintKind::Throttling, who_text(kept)));
         }
         CauseKind::PageFault => return Some((HintKind::PageFaults, who_text(kept))),

@@ -161,7 +161,7 @@ pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Outcome> {
         worst.take(late, Some(watcher.as_ref()));
     }
     for job in &open {
-        worst.take_open(job, watcher.as_ref());
+        worst.explain(job, watcher.as_ref());
     }
     collect(&mut run, watcher.as_ref(), &worst, &jobs, lasted);
     if let Some(actions) = late_actions {
