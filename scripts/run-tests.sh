@@ -18,6 +18,8 @@
 #
 # Where a hypervisor takes the processors away, a test of times can fail by that alone. So of the tests that touch a kernel, up to six that
 # failed run again at the end, alone and at most twice; each that passes then is named. No other test has a second try.
+#
+# What takes more than fifteen minutes hangs: the longest takes seven on two processors. It is ended, and its log says at which test it was.
 
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -32,9 +34,22 @@ esac
 lanes=$(nproc)
 [ "$lanes" -le 4 ] || lanes=4
 
+limit_s=900
+
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+mkdir "$work/running"
+# Ends what runs: each has a group of processes of its own, which a signal to this one's does not reach.
+stop() {
+    local pid
+    for pid in "$work"/running/*; do
+        [ ! -e "$pid" ] || kill -TERM "${pid##*/}" 2>/dev/null || :
+    done
+    rm -rf "$work"
+}
+trap stop EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
 
 # The library for Python has none, and its features of libraries are not those of the tool.
 members=(--workspace --exclude latebound-py)
@@ -95,10 +110,21 @@ one() {
     log=$(mktemp -p "$work")
     # A shell has what it starts beside itself ignore the interrupt, and nohup the hangup; some tests send both.
     TIMEFORMAT='%0R s, %0U s user, %0S s system'
-    { time { (cd "$folder" && exec env --default-signal=INT,QUIT,HUP "$@") >"$log" 2>&1 </dev/null || status=$?; }; } 2>"$log.time"
+    {
+        time {
+            # The file is there as long as the process that it names: a name of another would be ended in its place.
+            (
+                cd "$folder" && : >"$work/running/$BASHPID" &&
+                    exec timeout --kill-after=10 "$limit_s" env --default-signal=INT,QUIT,HUP "$@"
+            ) >"$log" 2>&1 </dev/null &
+            wait "$!" || status=$?
+            rm -f "$work/running/$!"
+        }
+    } 2>"$log.time"
+    if [ "$status" -eq 124 ]; then printf '\nlatebound: ended after %s s: it hangs\n' "$limit_s" >>"$log"; fi
     (
         flock 9
-        printf '\n=== %s, status %s: %s\n' "$(cat "$log.time")" "$status" "${*##*/}"
+        printf '\n=== at %s s: %s, status %s: %s\n' "$SECONDS" "$(cat "$log.time")" "$status" "${*##*/}"
         cat "$log"
     ) 9>"$work/lock"
     rm "$log.time"
