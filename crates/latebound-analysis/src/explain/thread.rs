@@ -23,7 +23,7 @@ pub(super) enum State {
 pub(super) struct Life {
     /// From each of these moments to the next this was so.
     states: Vec<(Nanos, State)>,
-    /// From each of these moments on it was on this CPU or its queue.
+    /// From each of these moments on it was on this CPU or its queue, as far as events tell.
     places: Vec<(Nanos, Cpu)>,
     /// The wake-ups, with the CPU of the waker.
     pub(super) wakings: Vec<(Nanos, Cpu)>,
@@ -41,6 +41,8 @@ impl Life {
         let mut life = Life::default();
         let mut state = State::Unknown;
         let mut woken_while_running: Option<Nanos> = None;
+        // Since when it is on a queue that no event has named yet: a trace need not have the events of moves.
+        let mut queued_unseen: Option<Nanos> = None;
         for event in events {
             let (before, after) = match &event.kind {
                 EventKind::Waking { task } if task.tid == tid => {
@@ -51,15 +53,22 @@ impl Life {
                             woken_while_running = Some(event.at);
                             (state, state)
                         }
-                        _ => (State::Sleeping, State::Ready),
+                        _ => {
+                            queued_unseen = Some(event.at);
+                            (State::Sleeping, State::Ready)
+                        }
                     }
                 }
                 EventKind::Migrate { tid: moved, to } if *moved == tid => {
+                    queued_unseen = None;
                     life.places.push((event.at, *to));
                     continue;
                 }
                 EventKind::Switch { next, .. } if next.tid == tid => {
                     life.name(event.at, next);
+                    // Where it runs in the end is where it was put at its wake-up, not where it slept.
+                    let queued = queued_unseen.take().filter(|_| life.is_elsewhere(event.cpu));
+                    life.places.extend(queued.map(|at| (at, event.cpu)));
                     life.places.push((event.at, event.cpu));
                     woken_while_running = None;
                     (State::Ready, State::Running(event.cpu))
@@ -74,7 +83,10 @@ impl Life {
                         .is_some_and(|at| event.at.saturating_sub(at) <= WAKE_BEFORE_SWITCH_OUT);
                     let after = match reason {
                         SwitchReason::Preempted => State::Ready,
-                        _ if woken => State::Ready,
+                        _ if woken => {
+                            queued_unseen = Some(event.at);
+                            State::Ready
+                        }
                         SwitchReason::Blocked | SwitchReason::Uninterruptible => State::Sleeping,
                     };
                     (State::Running(event.cpu), after)
@@ -83,7 +95,7 @@ impl Life {
                     // Its switch made no event, but it is there.
                     Some(current) if current == tid && state != State::Running(event.cpu) => {
                         life.places.push((event.at, event.cpu));
-                        woken_while_running = None;
+                        (woken_while_running, queued_unseen) = (None, None);
                         (state, State::Running(event.cpu))
                     }
                     // It left without an event.
@@ -106,6 +118,11 @@ impl Life {
         if self.namings.last().is_none_or(|(_, last)| last != task) {
             self.namings.push((at, task.clone()));
         }
+    }
+
+    /// Whether it was seen on a CPU, and last on another than this one.
+    fn is_elsewhere(&self, cpu: Cpu) -> bool {
+        self.places.last().is_some_and(|(_, last)| *last != cpu)
     }
 
     /// The thread as the events named it last, if they did.
