@@ -863,7 +863,7 @@ _latebound() {
             return 0
             ;;
         latebound__subcmd__explain)
-            opts="-o -h -V --trace --pid --tid --comm --rt --cgroup --unit --container --cycle --begin --end --deadline --duration --max-latency --perfetto --source --trace-buffer --on-late --do --rest --before --saves --command-limit --worst --keep --recorder-memory --load --keep-arguments --output --force --format --color --help --version"
+            opts="-o -h -V --trace --pid --tid --comm --rt --cgroup --unit --container --cycle --begin --end --period --deadline --duration --max-latency --perfetto --source --trace-buffer --on-late --do --rest --before --saves --command-limit --worst --keep --recorder-memory --load --keep-arguments --output --force --format --color --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -906,6 +906,10 @@ _latebound() {
                     return 0
                     ;;
                 --end)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --period)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

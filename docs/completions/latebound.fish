@@ -115,7 +115,8 @@ complete -c latebound -n "__fish_latebound_using_subcommand explain" -l containe
 complete -c latebound -n "__fish_latebound_using_subcommand explain" -l cycle -d 'The wait between two jobs of a thread: the name of a system call, "auto" to recognise it, or "off" to explain wake-ups alone [default: auto; with --rt: off]' -r
 complete -c latebound -n "__fish_latebound_using_subcommand explain" -l begin -d 'A place at which a job of a thread begins, instead of after a wait: uprobe:FILE:SYMBOL[+0xOFFSET], uretprobe:FILE:SYMBOL, usdt:FILE:PROVIDER:NAME or tracepoint:SYSTEM:EVENT. Without --end the next begin ends the job' -r
 complete -c latebound -n "__fish_latebound_using_subcommand explain" -l end -d 'The place at which that job ends, in the same thread' -r
-complete -c latebound -n "__fish_latebound_using_subcommand explain" -l deadline -d 'The longest response that a job may have [default: the period, where jobs are regular]. With this option a longer one ends with exit status 2' -r
+complete -c latebound -n "__fish_latebound_using_subcommand explain" -l period -d 'The distance between two releases of the jobs [default: recognised, where they are regular]. Releases without a job and jobs that take longer than this are counted' -r
+complete -c latebound -n "__fish_latebound_using_subcommand explain" -l deadline -d 'The longest response that a job may have [default: the period, where one is known]. With this option a longer one ends with exit status 2' -r
 complete -c latebound -n "__fish_latebound_using_subcommand explain" -l duration -d 'How long to observe [default: until Ctrl-C]' -r
 complete -c latebound -n "__fish_latebound_using_subcommand explain" -l max-latency -d 'End with exit status 2 if a wake-up took longer than this' -r
 complete -c latebound -n "__fish_latebound_using_subcommand explain" -l perfetto -d 'Also write the explanations to this file, as a Perfetto trace for https://ui.perfetto.dev. An existing file is replaced' -r -F

@@ -104,6 +104,8 @@ pub(crate) fn culprit(cause: &Cause, own: &Task) -> Culprit {
         | CauseKind::Ran
         | CauseKind::SystemCall
         | CauseKind::PageFault
+        | CauseKind::Reclaim
+        | CauseKind::GroupReclaim
         | CauseKind::SignalHandler
         | CauseKind::OwnSleep
         | CauseKind::TimerSlack

@@ -367,17 +367,61 @@ impl SiteCounter {
     }
 }
 
+/// The releases of one period that had no job.
+///
+/// Each distance between the releases of two jobs is so many periods, rounded, of which one has a job. A distance of less than half a period makes
+/// up for one that was missed before: such a thread does all of its jobs, though late.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MissedReleases {
+    period: Nanos,
+    last: Option<Nanos>,
+    missed: i64,
+}
+
+impl MissedReleases {
+    /// Of this period, which is not 0.
+    pub fn of(period: Nanos) -> MissedReleases {
+        MissedReleases { period, last: None, missed: 0 }
+    }
+
+    /// Takes the release of the next job.
+    pub fn observe(&mut self, released_at: Nanos) {
+        let period = self.period.0.max(1);
+        if let Some(last) = self.last {
+            let periods = released_at.saturating_sub(last).0.saturating_add(period / 2) / period;
+            self.missed = self.missed.saturating_add(i64::try_from(periods).unwrap_or(i64::MAX) - 1);
+        }
+        self.last = Some(released_at);
+    }
+
+    /// How many.
+    pub fn count(&self) -> u64 {
+        u64::try_from(self.missed).unwrap_or(0)
+    }
+}
+
 /// Makes jobs of waits, once it is known which wait of each thread lies between them.
 #[derive(Debug, Default)]
 pub struct Jobs {
     sites: HashMap<Tid, WaitSite>,
     begun: HashMap<Tid, Wait>,
+    missed: HashMap<Tid, MissedReleases>,
 }
 
 impl Jobs {
     /// Between the jobs of this thread lies this wait.
     pub fn follow(&mut self, tid: Tid, site: WaitSite) {
         self.sites.insert(tid, site);
+    }
+
+    /// From now on releases of this period that the thread has no job for are counted.
+    pub fn count_missed(&mut self, tid: Tid, period: Nanos) {
+        self.missed.insert(tid, MissedReleases::of(period));
+    }
+
+    /// How many there were; `None` where the period of that thread is not known.
+    pub fn missed(&self, tid: Tid) -> Option<u64> {
+        self.missed.get(&tid).map(MissedReleases::count)
     }
 
     /// Takes the next wait; gives the job that its entry completed.
@@ -401,6 +445,9 @@ impl Jobs {
             Some(_) => before.released_at,
             None => before.entered_at,
         };
+        if let Some(missed) = self.missed.get_mut(&tid) {
+            missed.observe(released_at);
+        }
         let job = Activation::of_thread(
             String::new(),
             before.mechanism,
@@ -415,6 +462,7 @@ impl Jobs {
     /// Forgets what has begun: events were lost.
     pub fn forget(&mut self) {
         self.begun.clear();
+        self.missed.values_mut().for_each(|missed| missed.last = None);
     }
 }
 
@@ -622,6 +670,25 @@ mod tests {
                 prop_assert_eq!((job.requested_at.0, job.started_at.0), (due, due + 3));
                 prop_assert_eq!(job.ended_at, Some(Nanos(ended)));
             }
+        }
+    }
+
+    #[test]
+    fn releases_without_a_job_are_missed_unless_later_jobs_make_up_for_them() {
+        for (releases, missed) in [
+            (&[1_000, 2_000, 3_000][..], 0),
+            // Jitter of the release is none.
+            (&[1_000, 2_400, 3_000, 4_490], 0),
+            (&[1_000, 4_000, 5_000], 2),
+            // All jobs are done, some of them late.
+            (&[1_000, 4_400, 4_410, 4_420, 5_000], 0),
+            (&[1_000, 4_400, 4_410, 5_000], 1),
+            (&[5_000], 0),
+            (&[1_000, 1_100, 1_200], 0),
+        ] {
+            let mut counted = MissedReleases::of(Nanos(1_000));
+            releases.iter().for_each(|at| counted.observe(Nanos(*at)));
+            assert_eq!(counted.count(), missed, "{releases:?}");
         }
     }
 

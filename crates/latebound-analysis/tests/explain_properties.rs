@@ -102,6 +102,8 @@ fn any_job_kind() -> impl Strategy<Value = EventKind> {
         any::<bool>().prop_map(|major| EventKind::PageFaultExit { major }),
         owner().prop_map(|owner| EventKind::LockContended { lock: 1, owner }),
         Just(EventKind::LockAcquired { lock: 1 }),
+        any::<bool>().prop_map(|of_group| EventKind::ReclaimBegin { of_group }),
+        Just(EventKind::ReclaimEnd),
         (step, 0..2u32).prop_map(|(step, device)| EventKind::BlockRequest {
             step,
             device,

@@ -56,6 +56,10 @@ pub enum CauseKind {
     SystemCall,
     /// The kernel made a page of its memory accessible; the subject says whether that was minor or major, and of what file.
     PageFault,
+    /// It freed memory for an allocation of its own, since the machine had too little free (direct reclaim).
+    Reclaim,
+    /// It freed memory of its control group for an allocation of its own, since the group was at a limit.
+    GroupReclaim,
     /// Its own handler of a signal ran.
     SignalHandler,
     /// It slept until a timer of its own, within the job.
@@ -104,6 +108,8 @@ impl CauseKind {
             CauseKind::Ran => "ran",
             CauseKind::SystemCall => "system call",
             CauseKind::PageFault => "page fault",
+            CauseKind::Reclaim => "memory reclaim",
+            CauseKind::GroupReclaim => "memory reclaim of its group",
             CauseKind::SignalHandler => "signal handler",
             CauseKind::OwnSleep => "own sleep",
             CauseKind::BlockIo => "block I/O",

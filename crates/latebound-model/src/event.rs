@@ -370,6 +370,14 @@ pub enum EventKind {
         /// Its address.
         lock: u64,
     },
+    /// The current thread begins to free memory itself, for an allocation of its own (mm/vmscan.c, `try_to_free_pages` and
+    /// `try_to_free_mem_cgroup_pages`, 5.15 to 7.1).
+    ReclaimBegin {
+        /// Whether its control group is at a limit (`memory.max`, `memory.high`); else the machine has too little free.
+        of_group: bool,
+    },
+    /// It frees memory no longer.
+    ReclaimEnd,
     /// A block request goes a step further.
     BlockRequest {
         /// How far.

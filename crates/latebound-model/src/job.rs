@@ -116,6 +116,16 @@ pub struct ThreadJobs {
     /// And at most so many.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_at_most: Option<u64>,
+    /// How many releases of the period had no job, because the jobs before took too long; those that later jobs made up for are none.
+    /// `None` where no period is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missed: Option<u64>,
+    /// How many jobs took longer than the period, as far as the buckets of the distribution tell: at least so many.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overrun_at_least: Option<u64>,
+    /// And at most so many.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overrun_at_most: Option<u64>,
     /// For how long a job was on when the Run ended, where that is longer than its deadline: it is none of `jobs`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open_for: Option<Nanos>,

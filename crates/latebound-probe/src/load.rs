@@ -60,6 +60,7 @@ pub(crate) fn other_half(tracepoint: &str) -> Option<String> {
         ("execute_start", "execute_end"),
         ("sys_enter", "sys_exit"),
         ("contention_begin", "contention_end"),
+        ("reclaim_begin", "reclaim_end"),
     ];
     let both_ways = halves.into_iter().flat_map(|(begin, end)| [(begin, end), (end, begin)]);
     both_ways

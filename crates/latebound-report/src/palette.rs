@@ -25,7 +25,7 @@ pub(crate) const fn class(kind: CauseKind) -> &'static str {
         CauseKind::Blocked => "c-blocked",
         CauseKind::OwnCode | CauseKind::Ran | CauseKind::SignalHandler => "c-own",
         CauseKind::SystemCall => "c-call",
-        CauseKind::PageFault => "c-fault",
+        CauseKind::PageFault | CauseKind::Reclaim | CauseKind::GroupReclaim => "c-fault",
         CauseKind::OwnSleep => "c-sleep",
         CauseKind::BlockIo => "c-disk",
         CauseKind::WaitedForUnknown | CauseKind::WaitedForInterrupt | CauseKind::Circle => WAITS_CLASS,
@@ -58,6 +58,8 @@ pub(crate) const fn lane(kind: CauseKind) -> usize {
         | CauseKind::Ran
         | CauseKind::SystemCall
         | CauseKind::PageFault
+        | CauseKind::Reclaim
+        | CauseKind::GroupReclaim
         | CauseKind::SignalHandler => 5,
         CauseKind::OwnSleep
         | CauseKind::BlockIo
@@ -89,6 +91,8 @@ mod tests {
             CauseKind::Ran,
             CauseKind::SystemCall,
             CauseKind::PageFault,
+            CauseKind::Reclaim,
+            CauseKind::GroupReclaim,
             CauseKind::SignalHandler,
             CauseKind::OwnSleep,
             CauseKind::BlockIo,

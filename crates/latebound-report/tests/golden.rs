@@ -118,6 +118,9 @@ fn a_job_is_told_at_first_sight_with_its_thread_and_period() {
         deadline: cycle.as_ref().and_then(|cycle| cycle.period),
         late_at_least: cycle.as_ref().map(|_| late.0),
         late_at_most: cycle.as_ref().map(|_| late.1),
+        missed: None,
+        overrun_at_least: None,
+        overrun_at_most: None,
         open_for: None,
         jobs: 2_404,
         sleeps_before: None,
@@ -157,6 +160,9 @@ fn of_many_threads_those_that_were_late_most_often_have_a_line() {
         deadline: Some(Nanos::from_millis(1)),
         late_at_least: Some(number),
         late_at_most: Some(number),
+        missed: None,
+        overrun_at_least: None,
+        overrun_at_most: None,
         open_for: None,
     };
     run.jobs = (0..40).map(thread).collect();
@@ -200,6 +206,9 @@ fn a_job_between_marks_is_told_with_its_marks_and_what_is_unpaired() {
         deadline: Some(Nanos::from_millis(2)),
         late_at_least: Some(3),
         late_at_most: Some(3),
+        missed: Some(5),
+        overrun_at_least: Some(10),
+        overrun_at_most: Some(12),
         open_for: None,
     };
     let other = Task { tid: Tid(11), comm: "other".into(), ..Task::default() };

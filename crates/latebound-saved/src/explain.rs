@@ -181,6 +181,7 @@ struct Shown {
     requests: bool,
     locks: bool,
     signals: bool,
+    reclaims: bool,
     faults: bool,
 }
 
@@ -193,6 +194,7 @@ impl Shown {
             EventKind::BlockRequest { .. } => &mut self.requests,
             EventKind::LockContended { .. } => &mut self.locks,
             EventKind::SignalDelivered { .. } => &mut self.signals,
+            EventKind::ReclaimBegin { .. } => &mut self.reclaims,
             EventKind::PageFaultEntry { .. } => &mut self.faults,
             _ => return,
         };
@@ -229,6 +231,12 @@ impl Shown {
             ),
             (self.locks, "locks of the kernel", "a wait for one is one for the thread that ended it", "lock"),
             (self.signals, "signal handlers", "their time is own code", "signal:signal_deliver"),
+            (
+                self.reclaims,
+                "memory reclaim",
+                "its time is that of a system call or of own code",
+                "'vmscan:*_reclaim_*'",
+            ),
             (
                 self.faults,
                 "page faults",

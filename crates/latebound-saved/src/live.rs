@@ -267,6 +267,16 @@ impl LiveWakeups {
         self.late.retain(|late| late.runner_tid() != tid);
     }
 
+    /// From now on releases of this period that the thread has no job for are counted.
+    pub fn count_missed(&mut self, tid: Tid, period: Nanos) {
+        self.jobs.count_missed(tid, period);
+    }
+
+    /// How many there were; `None` where the period of that thread is not known.
+    pub fn missed(&self, tid: Tid) -> Option<u64> {
+        self.jobs.missed(tid)
+    }
+
     /// The events in `[from, to]` that are held: of one CPU, or of all.
     pub fn events(&self, cpu: Option<Cpu>, from: Nanos, to: Nanos) -> Vec<Event> {
         match cpu {

@@ -44,10 +44,10 @@ fn are_explained(trace: &[u8], tid: Tid) {
     // 24 jobs and what came before the first of them.
     assert_eq!(found.responses.count(), 25);
     assert!(found.worst.iter().all(Explanation::adds_up));
-    // All that such jobs are made of is there, but for a lock that sleeps: the only one that was contended is one that spins.
+    // All that such jobs are made of is there, but for a lock that sleeps (the only one that was contended is one that spins) and reclaim.
     let missing: Vec<&str> = found.missing.iter().map(|missing| missing.what.as_str()).collect();
     let never = ["page faults without a sleep", "owners of locks, kinds of files, quotas and the freezer"];
-    assert_eq!(missing, ["locks of the kernel", never[0], never[1]]);
+    assert_eq!(missing, ["locks of the kernel", "memory reclaim", never[0], never[1]]);
 
     let worst = &found.worst;
     let own = |kind: CauseKind| move |cause: &Cause| cause.kind == kind && cause.via.is_empty();

@@ -110,6 +110,7 @@ fn the_worst_job_of_a_loop_is_explained_through_its_wait() {
         "block requests",
         "locks of the kernel",
         "signal handlers",
+        "memory reclaim",
         "page faults",
         "page faults without a sleep",
         "owners of locks, kinds of files, quotas and the freezer",

@@ -332,6 +332,13 @@ pub enum TraceRecord<'a> {
         /// The lock's address.
         lock: u64,
     },
+    /// `vmscan:mm_vmscan_direct_reclaim_begin` or `mm_vmscan_memcg_reclaim_begin`.
+    ReclaimBegin {
+        /// Whether it is the second.
+        of_group: bool,
+    },
+    /// Its end.
+    ReclaimEnd,
     /// `signal:signal_deliver`.
     SignalDeliver {
         /// The signal.
@@ -546,6 +553,9 @@ enum Kind {
     BlockComplete,
     ContentionBegin,
     ContentionEnd,
+    ReclaimBegin,
+    GroupReclaimBegin,
+    ReclaimEnd,
     SignalDeliver,
     KernelStack,
     IrqNoise,
@@ -601,6 +611,10 @@ const KNOWN: &[(&str, &str, Kind, &[&str])] = &[
     ("block", "block_rq_complete", Kind::BlockComplete, &["dev", "sector", "nr_sector", "rwbs"]),
     ("lock", "contention_begin", Kind::ContentionBegin, &["lock_addr", "flags"]),
     ("lock", "contention_end", Kind::ContentionEnd, &["lock_addr"]),
+    ("vmscan", "mm_vmscan_direct_reclaim_begin", Kind::ReclaimBegin, &["gfp_flags"]),
+    ("vmscan", "mm_vmscan_direct_reclaim_end", Kind::ReclaimEnd, &["nr_reclaimed"]),
+    ("vmscan", "mm_vmscan_memcg_reclaim_begin", Kind::GroupReclaimBegin, &["gfp_flags"]),
+    ("vmscan", "mm_vmscan_memcg_reclaim_end", Kind::ReclaimEnd, &["nr_reclaimed"]),
     ("signal", "signal_deliver", Kind::SignalDeliver, &["sig", "sa_handler"]),
     ("ftrace", "kernel_stack", Kind::KernelStack, &["caller"]),
     ("osnoise", "irq_noise", Kind::IrqNoise, &["start", "duration", "vector", "desc"]),
@@ -921,6 +935,9 @@ impl Decoder {
                 TraceRecord::ContentionBegin { lock: number(0) as u64, spins: number(1) & LCB_F_SPIN != 0 }
             }
             Kind::ContentionEnd => TraceRecord::ContentionEnd { lock: number(0) as u64 },
+            Kind::ReclaimBegin => TraceRecord::ReclaimBegin { of_group: false },
+            Kind::GroupReclaimBegin => TraceRecord::ReclaimBegin { of_group: true },
+            Kind::ReclaimEnd => TraceRecord::ReclaimEnd,
             Kind::SignalDeliver => {
                 TraceRecord::SignalDeliver { signal: number(0) as u32, handler: number(1) as u64 }
             }

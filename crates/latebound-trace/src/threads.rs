@@ -109,6 +109,8 @@ impl Threads {
                 let begun = std::mem::take(&mut self.thread(tid).contends);
                 begun.then_some(EventKind::LockAcquired { lock })
             }
+            TraceRecord::ReclaimBegin { of_group } => Some(EventKind::ReclaimBegin { of_group }),
+            TraceRecord::ReclaimEnd => Some(EventKind::ReclaimEnd),
             TraceRecord::SignalDeliver { signal, handler } => {
                 self.thread(tid).fault = None;
                 // SIG_DFL is 0 and SIG_IGN 1: no handler runs.
@@ -189,5 +191,8 @@ mod tests {
         let contended = Some(EventKind::LockContended { lock: 1, owner: None });
         assert_eq!(own(TraceRecord::ContentionBegin { lock: 1, spins: false }), contended);
         assert_eq!(own(TraceRecord::ContentionEnd { lock: 1 }), Some(EventKind::LockAcquired { lock: 1 }));
+        let begin = own(TraceRecord::ReclaimBegin { of_group: true });
+        assert_eq!(begin, Some(EventKind::ReclaimBegin { of_group: true }));
+        assert_eq!(own(TraceRecord::ReclaimEnd), Some(EventKind::ReclaimEnd));
     }
 }

@@ -190,7 +190,7 @@ pub(crate) struct MeasureArgs {
 #[command(after_help = format!("\
 Examples:
   latebound explain --pid 4711 --duration 30s
-  latebound explain --pid 4711 --cycle epoll_wait --deadline 2ms
+  latebound explain --pid 4711 --cycle epoll_wait --period 4ms --deadline 2ms
   latebound explain --pid 4711 --begin usdt:/usr/bin/app:app:frame_begin --end usdt:/usr/bin/app:app:frame_end
   latebound explain --comm jackd --worst 20
   latebound explain --rt --duration 1m --load ipc
@@ -246,7 +246,12 @@ pub(crate) struct ExplainArgs {
     #[arg(long, value_name = "PLACE", requires = "begin")]
     pub(crate) end: Option<Mark>,
 
-    /// The longest response that a job may have [default: the period, where jobs are regular]. With this option a longer one
+    /// The distance between two releases of the jobs [default: recognised, where they are regular]. Releases without a job and
+    /// jobs that take longer than this are counted.
+    #[arg(long, value_name = "TIME", value_parser = parse_length, conflicts_with_all = ["run", "trace"])]
+    pub(crate) period: Option<Nanos>,
+
+    /// The longest response that a job may have [default: the period, where one is known]. With this option a longer one
     /// ends with exit status 2.
     #[arg(long, value_name = "TIME", conflicts_with = "run")]
     pub(crate) deadline: Option<Nanos>,
@@ -615,6 +620,15 @@ fn parse_cycle(text: &str) -> Result<CycleChoice, String> {
         _ => Err(format!(
             "\"{text}\" is not the name of a system call; type one such as clock_nanosleep, epoll_wait, read or futex, or \"auto\" or \"off\""
         )),
+    }
+}
+
+/// A time that is longer than none.
+fn parse_length(text: &str) -> Result<Nanos, String> {
+    let length: Nanos = text.parse().map_err(|error: latebound_model::DurationError| error.to_string())?;
+    match length {
+        Nanos::ZERO => Err("it is zero; type a time such as 1ms".to_owned()),
+        _ => Ok(length),
     }
 }
 

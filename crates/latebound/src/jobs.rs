@@ -26,6 +26,8 @@ const LONG_ENOUGH: Duration = Duration::from_secs(1);
 pub(crate) struct JobFollower {
     choice: CycleChoice,
     marks: Option<JobMarks>,
+    /// The distance between two releases, where the user said it.
+    period: Option<Nanos>,
     deadline: Option<Nanos>,
     looked_at: Option<Instant>,
     /// Since when each thread's waits are counted.
@@ -41,19 +43,23 @@ pub(crate) struct JobFollower {
 }
 
 impl JobFollower {
-    pub(crate) fn new(choice: CycleChoice, marks: Option<JobMarks>, deadline: Option<Nanos>) -> JobFollower {
-        let (since, cycles, marked, open) =
-            (BTreeMap::new(), BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+    pub(crate) fn new(
+        choice: CycleChoice,
+        marks: Option<JobMarks>,
+        period: Option<Nanos>,
+        deadline: Option<Nanos>,
+    ) -> JobFollower {
         JobFollower {
             choice,
             marks,
+            period,
             deadline,
             looked_at: None,
-            since,
-            cycles,
-            marked,
+            since: BTreeMap::new(),
+            cycles: BTreeMap::new(),
+            marked: BTreeMap::new(),
             late_of_ended: 0,
-            open,
+            open: BTreeMap::new(),
         }
     }
 
@@ -73,12 +79,15 @@ impl JobFollower {
         if let Some(marks) = &self.marks {
             for (tid, counts) in watcher.marks() {
                 self.since.entry(tid).or_insert(now);
-                let fresh = marked(marks, &counts);
+                let fresh = marked(marks, &counts, self.period);
                 let before = self.marked.insert(tid, fresh.clone());
                 // The period is known some jobs later.
                 let is_new =
                     before.as_ref().is_none_or(|before| before.period.is_none() && fresh.period.is_some());
                 if is_new {
+                    if let Some(period) = fresh.period {
+                        watcher.count_missed(tid, period)?;
+                    }
                     followed.push((tid, self.deadline.or_else(|| deadline_of(&fresh))));
                 }
             }
@@ -95,8 +104,12 @@ impl JobFollower {
                 continue;
             }
             let Some(cycle) = self.choice.among(&sites) else { continue };
+            let cycle = Cycle { period: self.period.or(cycle.period), ..cycle };
             if let Some(site) = sites.iter().find(|site| site.site == cycle.site) {
                 watcher.follow_jobs(tid, &site.site)?;
+                if let Some(period) = cycle.period {
+                    watcher.count_missed(tid, period)?;
+                }
                 followed.push((tid, self.deadline.or(cycle.period)));
                 self.cycles.insert(tid, (cycle, site.waits));
             }
@@ -110,8 +123,9 @@ impl JobFollower {
     }
 
     /// What is known of each thread that was seen, with its jobs counted in its series.
-    pub(crate) fn threads(&self, series: &[Series]) -> Vec<ThreadJobs> {
-        self.since.keys().map(|tid| self.thread(*tid, series)).collect()
+    pub(crate) fn threads(&self, series: &[Series], watcher: &dyn Watcher) -> Vec<ThreadJobs> {
+        let thread = |tid: &Tid| ThreadJobs { missed: watcher.missed(*tid), ..self.thread(*tid, series) };
+        self.since.keys().map(thread).collect()
     }
 
     /// These threads have ended, and the recorder gave their places away. `series` are those that they had.
@@ -155,6 +169,8 @@ impl JobFollower {
         let named = responses.or_else(|| all.iter().find(own)).and_then(|series| series.subject.task.clone());
         let marks = self.marked.get(&tid).cloned();
         let deadline = self.deadline_of(tid);
+        let of_marks = marks.as_ref().and_then(|marks| marks.period);
+        let period = cycle.as_ref().and_then(|cycle: &Cycle| cycle.period).or(of_marks);
         let late = |is_late: &dyn Fn(Nanos, Nanos) -> bool| {
             let buckets = responses?.histogram.buckets();
             Some(buckets.filter(|bucket| is_late(bucket.low, bucket.high)).map(|bucket| bucket.count).sum())
@@ -166,6 +182,9 @@ impl JobFollower {
             late_at_least: deadline.and_then(|deadline| late(&|low, _| low > deadline)),
             late_at_most: deadline.and_then(|deadline| late(&|_, high| high > deadline)),
             deadline,
+            missed: None,
+            overrun_at_least: period.and_then(|period| late(&|low, _| low > period)),
+            overrun_at_most: period.and_then(|period| late(&|_, high| high > period)),
             open_for: self.open.get(&tid).copied(),
             cycle,
             marks,
@@ -173,7 +192,8 @@ impl JobFollower {
     }
 }
 
-fn marked(marks: &JobMarks, counts: &MarkCounts) -> ThreadMarks {
+/// `period` is what the user said of it.
+fn marked(marks: &JobMarks, counts: &MarkCounts, period: Option<Nanos>) -> ThreadMarks {
     let (count, mean, deviation) = counts.intervals;
     let is_regular = Intervals { count, mean, deviation }.are_regular();
     ThreadMarks {
@@ -181,7 +201,7 @@ fn marked(marks: &JobMarks, counts: &MarkCounts) -> ThreadMarks {
         begins: counts.begins,
         begun_again: counts.begun_again,
         ended_alone: counts.ended_alone,
-        period: is_regular.then_some(mean),
+        period: period.or(is_regular.then_some(mean)),
     }
 }
 

@@ -39,7 +39,7 @@ struct Part {
 
 const SWITCHES: [(&str, &str); 2] = [("sched", "sched_switch"), ("sched", "sched_waking")];
 
-const PARTS: [Part; 11] = [
+const PARTS: &[Part] = &[
     Part {
         what: "moves of threads to other CPUs",
         events: &[("sched", "sched_migrate_task")],
@@ -103,6 +103,18 @@ const PARTS: [Part; 11] = [
         what: "locks of the kernel",
         events: &[("lock", "contention_begin"), ("lock", "contention_end")],
         without: "a wait for one is one for the thread that ended it",
+        of_jobs: true,
+    },
+    Part {
+        what: "memory reclaim for the machine",
+        events: &[("vmscan", "mm_vmscan_direct_reclaim_begin"), ("vmscan", "mm_vmscan_direct_reclaim_end")],
+        without: "its time is that of a system call or of own code",
+        of_jobs: true,
+    },
+    Part {
+        what: "memory reclaim for a control group",
+        events: &[("vmscan", "mm_vmscan_memcg_reclaim_begin"), ("vmscan", "mm_vmscan_memcg_reclaim_end")],
+        without: "its time is that of a system call or of own code",
         of_jobs: true,
     },
     Part {
@@ -337,6 +349,15 @@ impl Watcher for TraceRecorder {
     fn follow_jobs(&mut self, tid: Tid, site: &WaitSite) -> Result<()> {
         self.reader.with(|watching| watching.wakeups.follow_jobs(tid, site.clone()));
         Ok(())
+    }
+
+    fn count_missed(&mut self, tid: Tid, period: Nanos) -> Result<()> {
+        self.reader.with(|watching| watching.wakeups.count_missed(tid, period));
+        Ok(())
+    }
+
+    fn missed(&self, tid: Tid) -> Option<u64> {
+        self.reader.with(|watching| watching.wakeups.missed(tid))
     }
 
     fn events(&self, cpu: Option<Cpu>, from: Nanos, to: Nanos) -> Result<Vec<Event>> {

@@ -104,6 +104,14 @@ impl Watcher for Recorder {
         Ok(Recorder::follow_jobs(self, tid, site)?)
     }
 
+    fn count_missed(&mut self, tid: Tid, period: Nanos) -> Result<()> {
+        Ok(Recorder::count_missed(self, tid, period)?)
+    }
+
+    fn missed(&self, tid: Tid) -> Option<u64> {
+        Recorder::missed(self, tid)
+    }
+
     fn watch_measured(&mut self, tid: Tid) -> Result<()> {
         self.watch(tid)?;
         Ok(self.set_threshold(tid, Nanos(u64::MAX))?)

@@ -29,6 +29,12 @@ pub(crate) trait Watcher {
     /// From now on the jobs of a thread are followed, which go from one wait at this place to the next.
     fn follow_jobs(&mut self, tid: Tid, site: &WaitSite) -> Result<()>;
 
+    /// From now on releases of this period that the thread has no job for are counted.
+    fn count_missed(&mut self, tid: Tid, period: Nanos) -> Result<()>;
+
+    /// How many there were; `None` where the period of that thread is not known.
+    fn missed(&self, tid: Tid) -> Option<u64>;
+
     /// Takes note of the wake-ups of a thread that measures its own latencies: none of them is late by itself.
     fn watch_measured(&mut self, _tid: Tid) -> Result<()> {
         Ok(())

@@ -162,6 +162,10 @@ impl<'m> Job<'m> {
         if top.task.as_ref().is_none_or(|task| task.tid != tid) {
             return nameless(CauseKind::Unaccounted);
         }
+        let doing = thread.story.doing(at);
+        if let Some(reclaim) = doing.and_then(|doing| doing.reclaim) {
+            return nameless(reclaim);
+        }
         if let Some(fault) = thread.story.fault(at) {
             let kind = match fault.major {
                 Some(true) => "major",
@@ -175,7 +179,6 @@ impl<'m> Job<'m> {
             return (Key::named(CauseKind::PageFault, subject), None);
         }
         let shows_calls = thread.story.shows_calls || (tid == self.own && self.shows_calls);
-        let doing = thread.story.doing(at);
         if let Some(call) = doing.and_then(|doing| doing.call.as_ref()) {
             // The way back from the wait that the release ended. A job that a mark begins has none: it is released and started at once.
             let is_release = call.entered.is_none_or(|entered| entered <= self.started);
@@ -226,6 +229,10 @@ impl<'m> Job<'m> {
                 self.block_io(tid, end, from, to)
             }
             Some(Waker::Timer) => {
+                // Between two passes it waits for a while that others free some (mm/vmscan.c, reclaim_throttle).
+                if let Some(reclaim) = thread.story.doing(at).and_then(|doing| doing.reclaim) {
+                    return whole(nameless(reclaim));
+                }
                 let call = sleep.and_then(|sleep| sleep.call.clone());
                 // A saved trace tells the call by its entry alone.
                 let entered = || Some(thread.story.doing(at)?.call.as_ref()?.name.clone());

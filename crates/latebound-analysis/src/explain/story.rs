@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a thread was at besides running and sleeping: its system calls, page faults, kernel locks and signal handlers.
+//! What a thread was at besides running and sleeping: its system calls, page faults, kernel locks, reclaim of memory and signal handlers.
 //!
 //! Owns what the events of one thread tell of it. Which cause follows is decided elsewhere.
 
-use latebound_model::{CallObject, EventKind, Name, Nanos, SleepKind, Tid};
+use latebound_model::{CallObject, CauseKind, EventKind, Name, Nanos, SleepKind, Tid};
 
 use super::machine::Machine;
 
@@ -35,6 +35,8 @@ pub(super) struct Doing {
     pub(super) call: Option<Call>,
     /// The lock that it waits for, and who holds it.
     pub(super) lock: Option<(u64, Option<Tid>)>,
+    /// The cause that it frees memory by, where it does.
+    pub(super) reclaim: Option<CauseKind>,
     /// The handlers of signals that have begun.
     pub(super) signals: u32,
 }
@@ -78,6 +80,8 @@ impl Story {
                     | EventKind::PageFaultExit { .. }
                     | EventKind::LockContended { .. }
                     | EventKind::LockAcquired { .. }
+                    | EventKind::ReclaimBegin { .. }
+                    | EventKind::ReclaimEnd
                     | EventKind::SignalDelivered { .. }
                     | EventKind::SignalReturned
             );
@@ -96,6 +100,7 @@ impl Story {
                     story.shows_calls = true;
                     let entered = Some(event.at);
                     doing.call = Some(Call { name: call.clone(), object: *object, entered });
+                    doing.reclaim = None;
                 }
                 EventKind::SystemCallExit => {
                     if !story.shows_calls {
@@ -103,7 +108,7 @@ impl Story {
                         story.push(Nanos::ZERO, &Doing { call: Some(call), ..Doing::default() });
                     }
                     story.shows_calls = true;
-                    (doing.call, doing.lock) = (None, None);
+                    (doing.call, doing.lock, doing.reclaim) = (None, None, None);
                 }
                 EventKind::PageFaultEntry { mapping, .. } => fault = Some((event.at, mapping.clone())),
                 EventKind::PageFaultExit { major } => {
@@ -113,6 +118,11 @@ impl Story {
                 }
                 EventKind::LockContended { lock, owner } => doing.lock = Some((*lock, *owner)),
                 EventKind::LockAcquired { .. } => doing.lock = None,
+                EventKind::ReclaimBegin { of_group } => {
+                    let kind = if *of_group { CauseKind::GroupReclaim } else { CauseKind::Reclaim };
+                    doing.reclaim = Some(kind);
+                }
+                EventKind::ReclaimEnd => doing.reclaim = None,
                 EventKind::SignalDelivered { .. } => doing.signals += 1,
                 EventKind::SignalReturned => doing.signals = doing.signals.saturating_sub(1),
                 _ => {}

@@ -271,6 +271,9 @@ pub(crate) fn parse(text: &str) -> Parsed {
                     "faulted" => EventKind::PageFaultExit { major: rest[0] == "major" },
                     "contend" => EventKind::LockContended { lock: 1, owner: owner(rest[0]) },
                     "acquired" => EventKind::LockAcquired { lock: 1 },
+                    // reclaim group|machine
+                    "reclaim" => EventKind::ReclaimBegin { of_group: rest[0] == "group" },
+                    "reclaimed" => EventKind::ReclaimEnd,
                     // block STEP MAJOR:MINOR SECTOR read|write [GROUP]
                     "block" => {
                         let (major, minor) = rest[1].split_once(':').expect("MAJOR:MINOR");

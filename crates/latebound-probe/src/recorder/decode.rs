@@ -215,6 +215,8 @@ pub(crate) fn decode(record: &FlightRecord, cpu: Cpu, lookup: &impl Lookup, out:
             owner: (record.next_tid > 0).then_some(Tid(record.next_tid)),
         },
         FlightKind::LockEnd => EventKind::LockAcquired { lock: values[0] },
+        FlightKind::ReclaimBegin => EventKind::ReclaimBegin { of_group: number != 0 },
+        FlightKind::ReclaimEnd => EventKind::ReclaimEnd,
         FlightKind::Block => {
             let step = match wire::BlockStep::from_raw(number) {
                 Some(wire::BlockStep::Queued) => BlockStep::Queued,
@@ -401,6 +403,9 @@ mod tests {
         assert_eq!(decoded(record(FlightKind::CallExit, 0, 0, [0; 4])), [EventKind::SystemCallExit]);
         let fault = decoded(record(FlightKind::FaultEntry, 0, 0, [4096, name(b"libm.so\0"), 0, 0]));
         assert_eq!(fault, [EventKind::PageFaultEntry { address: 4096, mapping: "libm.so".into() }]);
+        let reclaim = decoded(record(FlightKind::ReclaimBegin, 1, 0, [0; 4]));
+        assert_eq!(reclaim, [EventKind::ReclaimBegin { of_group: true }]);
+        assert_eq!(decoded(record(FlightKind::ReclaimEnd, 0, 0, [0; 4])), [EventKind::ReclaimEnd]);
         let ended = decoded(record(FlightKind::FaultExit, 1, 0, [0; 4]));
         assert_eq!(ended, [EventKind::PageFaultExit { major: true }]);
         let lock = decoded(record(FlightKind::LockBegin, 0, 8, [99, 0, 0, 0]));

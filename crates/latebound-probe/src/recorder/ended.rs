@@ -10,7 +10,7 @@ use latebound_model::{Evidence, Histogram, Loss, LossKind, Nanos, Series, Subjec
 use latebound_syscall::clock;
 use libbpf_rs::{MapCore, MapFlags};
 
-use super::wire::{FlightLatencies, FlightPlaces, FlightWatched, Site, Wakeup};
+use super::wire::{Cycle, FlightLatencies, FlightPlaces, FlightWatched, Wakeup};
 use super::{BUCKETS, Recorder, histograms, latencies, put_threshold, wakeup_series};
 use crate::error::ProbeError;
 
@@ -144,8 +144,8 @@ impl Recorder {
             self.buckets.clear(bucket);
         }
         if self.options.jobs {
-            let none = Site::default().to_bytes();
-            self.job_sites.update(&slot.to_ne_bytes(), &none, MapFlags::ANY).map_err(step)?;
+            let none = Cycle::default().to_bytes();
+            self.job_cycles.update(&slot.to_ne_bytes(), &none, MapFlags::ANY).map_err(step)?;
         }
         put_threshold(&self.thresholds, slot, self.options.least_late)?;
         self.worst.remove(&slot);

@@ -2,7 +2,7 @@
 /*
  * The recorder's programs of jobs: what a watched thread is at between two waits, and the responses of its jobs.
  *
- * A job goes from the end of one wait at a fixed place (`job_sites`) to the next entry into it. Until the place is fixed, the waits are
+ * A job goes from the end of one wait at a fixed place (`job_cycles`) to the next entry into it. Until the place is fixed, the waits are
  * counted by place. A part of recorder.bpf.c, whose maps and functions it uses. Threads that nobody watches leave each program here at once.
  */
 #ifndef LATEBOUND_JOBS_BPF_H
@@ -20,21 +20,27 @@ struct {
 	__type(value, struct lb_site_counts);
 } sites SEC(".maps");
 
-/* By slot: the wait between two jobs; `call` 0 where that is not fixed. Apart from the threads, so that user space can set it in place. */
+/* By slot. Apart from the threads, so that user space can set it in place. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, struct lb_site);
-} job_sites SEC(".maps");
+	__type(value, struct lb_cycle);
+} job_cycles SEC(".maps");
+
+static __always_inline const struct lb_cycle *job_cycle(const struct lb_flight_watched *thread)
+{
+	__u32 slot = thread->slot;
+
+	return bpf_map_lookup_elem(&job_cycles, &slot);
+}
 
 /* The wait between two jobs of a thread; none where it is not fixed. */
 static __always_inline const struct lb_site *job_site(const struct lb_flight_watched *thread)
 {
-	__u32 slot = thread->slot;
-	const struct lb_site *site = bpf_map_lookup_elem(&job_sites, &slot);
+	const struct lb_cycle *cycle = job_cycle(thread);
 
-	return site && site->call ? site : 0;
+	return cycle && cycle->site.call ? &cycle->site : 0;
 }
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
@@ -253,6 +259,24 @@ static __always_inline bool same_site(const struct lb_site *a, const struct lb_s
 	return a->call == b->call && a->object_kind == b->object_kind && a->object == b->object;
 }
 
+/*
+ * A job was released at this moment: by so many periods after the one before, rounded, one fewer was missed. One of less than half a period makes
+ * up for one that was missed before.
+ */
+static __always_inline void count_release(struct lb_flight_watched *thread, __u64 at)
+{
+	const struct lb_cycle *cycle = job_cycle(thread);
+	__u64 period = cycle ? cycle->period_ns : 0, distance = 0;
+
+	if (!period)
+		return;
+	if (at > thread->released_at_ns)
+		distance = at - thread->released_at_ns;
+	if (thread->released_at_ns)
+		thread->missed += (__s64)((distance + period / 2) / period) - 1;
+	thread->released_at_ns = at;
+}
+
 /* A job is complete at this moment. */
 static __noinline int complete_job(struct lb_flight_watched *thread, __u64 now)
 {
@@ -268,6 +292,7 @@ static __noinline int complete_job(struct lb_flight_watched *thread, __u64 now)
 	thread->kernel = 0;
 	copy_comm(thread->comm, task->comm);
 	count_latency(thread, LB_WAKEUP_JOB, response);
+	count_release(thread, job->released_at_ns);
 	submit_late(task, thread->slot, response, LB_WAKEUP_JOB, job->by_timer ? job->released_at_ns : 0,
 		    job->released_at_ns, job->started_at_ns, now);
 	return 0;
@@ -584,6 +609,39 @@ int BPF_PROG(on_contention_end, void *lock)
 {
 	if (watched_current())
 		record_alone(LB_LOCK_END, 0, (__u64)lock, 0);
+	return 0;
+}
+
+/* A thread frees memory itself, where an allocation finds too little (mm/vmscan.c, 5.15 to 7.1). */
+SEC("tp_btf/mm_vmscan_direct_reclaim_begin")
+int BPF_PROG(on_reclaim_begin)
+{
+	if (watched_current())
+		record_alone(LB_RECLAIM_BEGIN, 0, 0, 0);
+	return 0;
+}
+
+SEC("tp_btf/mm_vmscan_direct_reclaim_end")
+int BPF_PROG(on_reclaim_end)
+{
+	if (watched_current())
+		record_alone(LB_RECLAIM_END, 0, 0, 0);
+	return 0;
+}
+
+SEC("tp_btf/mm_vmscan_memcg_reclaim_begin")
+int BPF_PROG(on_group_reclaim_begin)
+{
+	if (watched_current())
+		record_alone(LB_RECLAIM_BEGIN, 1, 0, 0);
+	return 0;
+}
+
+SEC("tp_btf/mm_vmscan_memcg_reclaim_end")
+int BPF_PROG(on_group_reclaim_end)
+{
+	if (watched_current())
+		record_alone(LB_RECLAIM_END, 0, 0, 0);
 	return 0;
 }
 

@@ -192,7 +192,7 @@ pub struct Recorder {
     thresholds: MapHandle,
     late: LateRing,
     sites: MapHandle,
-    job_sites: MapHandle,
+    job_cycles: MapHandle,
     places: MapHandle,
     free_places: MapHandle,
     ended: Ended,
@@ -283,7 +283,7 @@ impl Recorder {
             thresholds: handle(&maps.thresholds, "thresholds")?,
             late: LateRing::of(&handle(&maps.late, "late")?)?,
             sites: handle(&maps.sites, "sites")?,
-            job_sites: handle(&maps.job_sites, "job_sites")?,
+            job_cycles: handle(&maps.job_cycles, "job_cycles")?,
             places: handle(&maps.places, "places")?,
             free_places: handle(&maps.free_places, "free_places")?,
             ended: Ended::default(),
@@ -481,17 +481,40 @@ impl Recorder {
         self.watched_thread(tid).map_or(0, |thread| thread.releases_unknown)
     }
 
+    /// How many releases of a thread's period had no job. `None` where the period is not known, or the thread is not watched.
+    pub fn missed(&self, tid: Tid) -> Option<u64> {
+        let thread = self.watched_thread(tid)?;
+        self.cycle(thread.slot).filter(|cycle| cycle.period_ns > 0)?;
+        Some(u64::try_from(thread.missed).unwrap_or(0))
+    }
+
+    fn cycle(&self, slot: u32) -> Option<wire::Cycle> {
+        let value = self.job_cycles.lookup(&slot.to_ne_bytes(), MapFlags::ANY).ok()??;
+        wire::Cycle::from_bytes(&value)
+    }
+
+    fn put_cycle(&self, tid: Tid, slot: u32, cycle: &wire::Cycle) -> Result<(), ProbeError> {
+        let step = || format!("flight recorder: following the jobs of thread {tid}");
+        self.job_cycles
+            .update(&slot.to_ne_bytes(), &cycle.to_bytes(), MapFlags::ANY)
+            .map_err(|error| ProbeError::bpf(step(), error))
+    }
+
+    /// From now on releases of this period that a thread has no job for are counted.
+    pub fn count_missed(&mut self, tid: Tid, period: Nanos) -> Result<(), ProbeError> {
+        let Some(thread) = self.watched_thread(tid) else { return Ok(()) };
+        let cycle = self.cycle(thread.slot).unwrap_or_default();
+        self.put_cycle(tid, thread.slot, &wire::Cycle { period_ns: period.0, ..cycle })
+    }
+
     /// From now on the jobs of a thread are followed, which go from one wait at this place to the next; other waits of the thread are no
     /// longer counted, and its wake-ups are not late.
     pub fn follow_jobs(&mut self, tid: Tid, site: &WaitSite) -> Result<(), ProbeError> {
-        let step = || format!("flight recorder: following the jobs of thread {tid}");
         let nothing = |what| ProbeError::NothingToSee(format!("thread {tid} {what}"));
         let thread = self.watched_thread(tid).ok_or_else(|| nothing("is not watched"))?;
         let key = self.site_keys().find(|key| key.tid == tid.0 && wait_site(key) == *site);
         let key = key.ok_or_else(|| nothing("was not seen to wait there"))?;
-        self.job_sites
-            .update(&thread.slot.to_ne_bytes(), &key.to_bytes(), MapFlags::ANY)
-            .map_err(|error| ProbeError::bpf(step(), error))?;
+        self.put_cycle(tid, thread.slot, &wire::Cycle { site: key, period_ns: 0 })?;
         self.worst.remove(&thread.slot);
         put_threshold(&self.thresholds, thread.slot, self.options.least_late)?;
         self.forget_sites(|other| other == tid);
@@ -842,7 +865,7 @@ impl Probe for Setup {
         maps.free_places.set_max_entries(slots)?;
         maps.thresholds.set_max_entries(all)?;
         maps.sites.set_max_entries(site_entries(&self.options))?;
-        maps.job_sites.set_max_entries(if self.options.jobs { all } else { 1 })?;
+        maps.job_cycles.set_max_entries(if self.options.jobs { all } else { 1 })?;
         maps.members.set_max_entries(if self.options.groups { LB_MEMBERS } else { 1 })?;
         maps.noted.set_max_entries(if self.options.groups { LB_NOTED } else { 1 })?;
         maps.quotas.set_max_entries(self.possible.saturating_mul(LB_QUOTA_SLOTS))?;

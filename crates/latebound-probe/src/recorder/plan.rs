@@ -19,13 +19,16 @@ use crate::load::{self, Refused};
 const DEFERRED_WORK: [&str; 3] = ["softirq_", "hrtimer_expire_", "workqueue_execute_"];
 
 /// How the names begin of what only jobs need.
-const OF_JOBS: [&str; 5] = ["sys_e", "handle_mm_fault", "contention_", "signal_deliver", "block_rq_"];
+const OF_JOBS: [&str; 6] =
+    ["sys_e", "handle_mm_fault", "contention_", "mm_vmscan_", "signal_deliver", "block_rq_"];
 
 /// What is seen by a trace point or function, by how its name begins; the others are those of processor vectors.
-const SEEN_BY: [(&str, &str); 17] = [
+const SEEN_BY: [(&str, &str); 19] = [
     ("sys_e", "system calls of watched threads"),
     ("handle_mm_fault", "page faults of watched threads"),
     ("contention_", "waits of watched threads for locks of the kernel"),
+    ("mm_vmscan_direct", "memory that watched threads free for the machine"),
+    ("mm_vmscan_memcg", "memory that watched threads free for their control group"),
     ("signal_deliver", "signal handlers of watched threads"),
     ("block_rq_", "block requests"),
     ("sched_waking", "wake-ups of threads"),
@@ -173,6 +176,8 @@ impl Plan {
             "sys_enter",
             "handle_mm_fault",
             "contention_begin",
+            "mm_vmscan_direct_reclaim_begin",
+            "mm_vmscan_memcg_reclaim_begin",
             "signal_deliver",
             "block_rq_issue",
         ] {

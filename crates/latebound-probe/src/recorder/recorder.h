@@ -38,6 +38,8 @@ enum lb_flight_kind {
 	LB_BLOCK = 28,
 	LB_SIGNAL = 29,
 	LB_NEED_RESCHED_FOUND = 30,
+	LB_RECLAIM_BEGIN = 31, /* `number`: whether at a limit of the control group */
+	LB_RECLAIM_END = 32,
 };
 
 /* What a system call works on: `object` in the records and keys below is an address or a descriptor. */
@@ -183,6 +185,12 @@ struct lb_site {
 	__u64 object;
 };
 
+/* How the jobs of a thread follow each other. */
+struct lb_cycle {
+	struct lb_site site; /* the wait between two of them; `call` 0 where that is not fixed */
+	__u64 period_ns; /* 0 where it is not known */
+};
+
 /* The waits of a thread at one place. */
 struct lb_site_counts {
 	__u64 waits;
@@ -238,6 +246,8 @@ struct lb_flight_watched {
 	struct lb_job job;
 	__u64 ended_at_ns; /* 0 where it has not ended */
 	__u64 sleeps; /* 1 from the switch that it goes to sleep by to the one that it runs again by */
+	__u64 released_at_ns; /* of the last job that completed, where its period is known */
+	__s64 missed; /* releases of that period without a job */
 	__u64 releases_unknown; /* jobs counted from the entry of their wait, because what they would have waited for was there */
 	struct lb_flight_marks marks;
 	struct lb_flight_latencies latencies[LB_WAKEUP_COUNT];

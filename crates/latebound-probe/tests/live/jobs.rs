@@ -160,6 +160,39 @@ fn live_jobs_of_a_loop_are_counted_and_its_overrun_is_reported() {
 }
 
 #[test]
+fn live_releases_that_a_loop_leaves_out_are_missed_and_late_ones_not() {
+    let mut recorder = recorder();
+    let (send, receive) = mpsc::channel();
+    let (go, told) = mpsc::channel();
+    let looping = std::thread::spawn(move || {
+        send.send(plant::become_thread("lb-loop", Class::Fifo(40))).unwrap();
+        let mut due = plant::now() + 2 * MS;
+        let mut left = u64::MAX;
+        while left > 0 {
+            plant::sleep_until(due);
+            if told.try_recv().is_ok() {
+                left = 100;
+            }
+            // One job of three periods, which later ones make up for; and three releases that have none.
+            plant::spin_until(plant::now() + if left == 80 { 6 * MS } else { 100 * US });
+            due += if left == 40 { 4 } else { 1 } * 2 * MS;
+            left -= 1;
+        }
+    });
+    let tid = receive.recv().unwrap();
+    pause(300);
+    let sites = recorder.sites().unwrap();
+    let site = sites.iter().filter(|site| site.tid == tid).max_by_key(|site| site.waits).unwrap();
+    recorder.follow_jobs(tid, &site.site).unwrap();
+    assert_eq!(recorder.missed(tid), None, "no period is known");
+    recorder.count_missed(tid, Nanos(2 * MS)).unwrap();
+    go.send(()).unwrap();
+    looping.join().unwrap();
+    assert_eq!((recorder.missed(tid), recorder.missed(Tid(1))), (Some(3), None));
+    plant::assert_nothing_lost(&recorder.losses());
+}
+
+#[test]
 fn live_programs_of_jobs_are_loaded_for_jobs_alone() {
     let programs = |jobs: bool| -> Vec<String> {
         let recorder = Recorder::start(RecorderOptions { jobs, ..RecorderOptions::default() }).unwrap();
@@ -167,9 +200,18 @@ fn live_programs_of_jobs_are_loaded_for_jobs_alone() {
     };
     let (with, without) = (programs(true), programs(false));
     let of_jobs = |name: &&String| {
-        ["on_call_entry", "on_call_exit", "on_fault_", "on_contention_", "on_signal", "on_block_"]
-            .iter()
-            .any(|of| name.starts_with(of))
+        [
+            "on_call_entry",
+            "on_call_exit",
+            "on_fault_",
+            "on_contention_",
+            "on_reclaim_",
+            "on_group_reclaim_",
+            "on_signal",
+            "on_block_",
+        ]
+        .iter()
+        .any(|of| name.starts_with(of))
     };
     assert!(with.iter().filter(of_jobs).count() >= 2, "{with:?}");
     assert_eq!(without.iter().find(of_jobs), None);

@@ -98,6 +98,8 @@ fn predicate_by(cause: &Cause, who: Who) -> String {
         CauseKind::Ran => "ran".to_owned(),
         CauseKind::SystemCall => after("ran the system call"),
         CauseKind::PageFault => format!("had page faults{}", bracket()),
+        CauseKind::Reclaim => "freed memory, since the machine had too little free".to_owned(),
+        CauseKind::GroupReclaim => "freed memory, since its group was at a limit".to_owned(),
         CauseKind::SignalHandler => "ran a signal handler".to_owned(),
         CauseKind::OwnSleep => format!("slept until a timer of its own{}", bracket()),
         CauseKind::BlockIo => format!("waited for block I/O{}", bracket()),
@@ -271,6 +273,10 @@ pub enum HintKind {
     PriorityInheritance,
     /// Memory that is not there yet.
     PageFaults,
+    /// Too little free memory in the machine.
+    Reclaim,
+    /// A limit on the memory of a control group.
+    GroupReclaim,
     /// A CPU quota.
     Quota,
     /// A limit on real-time threads.
@@ -337,6 +343,8 @@ fn hint(cause: &Cause, own: &Task) -> Option<(HintKind, String)> {
             return Some((HintKind::Throttling, who_text(kept)));
         }
         CauseKind::PageFault => return Some((HintKind::PageFaults, who_text(kept))),
+        CauseKind::Reclaim => return Some((HintKind::Reclaim, who_text(kept))),
+        CauseKind::GroupReclaim => return Some((HintKind::GroupReclaim, who_text(kept))),
         CauseKind::BlockIo => return Some((HintKind::BlockIo, who_text(kept))),
         CauseKind::OwnSleep => return Some((HintKind::OwnSleep, who_text(kept))),
         CauseKind::Frozen => return Some((HintKind::Frozen, who_text(kept))),
@@ -388,6 +396,14 @@ fn hint_text(kind: HintKind, names: &str) -> String {
         HintKind::PageFaults => format!(
             "Lock the memory of {names} (mlockall with MCL_CURRENT and MCL_FUTURE), and touch it before the first job: each page that is \
              not there yet stops the job."
+        ),
+        HintKind::Reclaim => format!(
+            "Have {names} allocate its memory before the first job (mlockall with MCL_CURRENT and MCL_FUTURE), and keep more of the machine's \
+             free: limits for the others (memory.max), a higher vm.min_free_kbytes."
+        ),
+        HintKind::GroupReclaim => format!(
+            "Raise the limits on the memory of the group of {names} (memory.high, memory.max), or have it allocate before the first job: an \
+             allocation at a limit frees memory first."
         ),
         HintKind::Quota => {
             let group = if names.is_empty() { "the group" } else { names };
@@ -595,6 +611,8 @@ mod tests {
             cause(CauseKind::Quota, "/pods/a", 30, &[]),
             cause(CauseKind::BlockIo, "254:3 write", 24, &[]),
             cause(CauseKind::OwnSleep, "nanosleep", 3, &[]),
+            cause(CauseKind::Reclaim, "", 12, &[]),
+            cause(CauseKind::GroupReclaim, "", 9, &[]),
             cause(CauseKind::Frozen, "", 2, &[]),
             cause(CauseKind::Stopped, "", 1, &[]),
             by(&task(8, "twin", 19), 4, &[]),
@@ -608,6 +626,8 @@ mod tests {
                 (HintKind::Quota, 30),
                 (HintKind::PageFaults, 25),
                 (HintKind::BlockIo, 24),
+                (HintKind::Reclaim, 12),
+                (HintKind::GroupReclaim, 9),
                 (HintKind::RanFirst, 6),
                 (HintKind::OwnSleep, 3),
                 (HintKind::Frozen, 2),

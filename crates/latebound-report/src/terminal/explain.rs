@@ -157,11 +157,15 @@ fn threads(jobs: &[ThreadJobs], style: &Style) -> String {
         if let (Some(deadline), Some(least), Some(most)) =
             (thread.deadline, thread.late_at_least, thread.late_at_most)
         {
-            let late = match least == most {
-                true => grouped(least),
-                false => format!("{} to {}", grouped(least), grouped(most)),
-            };
-            text.push_str(&format!(", {late} after more than {deadline}"));
+            text.push_str(&format!(", {} after more than {deadline}", at_least_to_most(least, most)));
+        }
+        if let (Some(least), Some(most)) = (thread.overrun_at_least, thread.overrun_at_most)
+            && thread.deadline != thread.period()
+        {
+            text.push_str(&format!(", {} after more than the period", at_least_to_most(least, most)));
+        }
+        if let Some(missed) = thread.missed.filter(|&missed| missed > 0) {
+            text.push_str(&format!(", {} missed", grouped(missed)));
         }
         if let Some(open_for) = thread.open_for {
             text.push_str(&format!(", and one was not over after {open_for}"));
@@ -182,6 +186,14 @@ fn threads(jobs: &[ThreadJobs], style: &Style) -> String {
         w.item(0, (Tone::Note, "Jobs:"), 7, [(Tone::Plain, text.as_str())]);
     }
     w.finish() + "\n"
+}
+
+/// A number that the buckets of a distribution tell within limits.
+fn at_least_to_most(least: u64, most: u64) -> String {
+    match least == most {
+        true => grouped(least),
+        false => format!("{} to {}", grouped(least), grouped(most)),
+    }
 }
 
 /// Between which wait the jobs of a thread lie, in a sentence.

@@ -129,6 +129,9 @@ fn typed<'a>(line: &Line<'a>, names: &Names) -> Option<TraceRecord<'a>> {
             TraceRecord::ContentionBegin { lock: pointer(lock)?, spins: flags.contains("SPIN") }
         }
         "contention_end" => TraceRecord::ContentionEnd { lock: pointer(args.split(' ').next()?)? },
+        "mm_vmscan_direct_reclaim_begin" => TraceRecord::ReclaimBegin { of_group: false },
+        "mm_vmscan_memcg_reclaim_begin" => TraceRecord::ReclaimBegin { of_group: true },
+        "mm_vmscan_direct_reclaim_end" | "mm_vmscan_memcg_reclaim_end" => TraceRecord::ReclaimEnd,
         "signal_deliver" => TraceRecord::SignalDeliver {
             signal: number(args, "sig=")?,
             handler: pointer(value(args, "sa_handler=")?)?,

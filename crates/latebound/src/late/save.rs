@@ -105,7 +105,7 @@ impl Saves {
         let of_thread = |tid: Option<Tid>| tid == Some(late.runner_tid());
         let mut series = hands.watcher.series();
         series.retain(|series| of_thread(series.subject.task.as_ref().map(|task| task.tid)));
-        let mut jobs = hands.jobs.threads(&series);
+        let mut jobs = hands.jobs.threads(&series, hands.watcher);
         jobs.retain(|thread| of_thread(Some(thread.task.tid)));
         let missing = hands.run.missing.iter().cloned().chain(hands.watcher.missing()).collect();
         let mut run = Run {

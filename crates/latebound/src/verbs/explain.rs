@@ -61,7 +61,7 @@ pub(crate) fn run(args: &ExplainArgs, output: &Output) -> Result<Outcome> {
     let mut record = RunWriter::begin(&args.record, None, &run)?;
     let mut late_actions = LateActions::begin(args)?;
 
-    let mut jobs = JobFollower::new(args.cycle(), marks.clone(), args.deadline);
+    let mut jobs = JobFollower::new(args.cycle(), marks.clone(), args.period, args.deadline);
     let options = RecorderOptions {
         watch,
         keep: args.recorder.worst_of_a_thread(),
@@ -326,7 +326,7 @@ impl Quotas {
 fn collect(run: &mut Run, watcher: &dyn Watcher, worst: &Worst, jobs: &JobFollower, elapsed: Nanos) {
     run.duration = elapsed;
     run.series = watcher.series();
-    run.jobs = jobs.threads(&run.series);
+    run.jobs = jobs.threads(&run.series, watcher);
     run.worst = worst.explanations().to_vec();
     run.blame = blame_groups(&run.worst);
     run.losses = watcher.losses();

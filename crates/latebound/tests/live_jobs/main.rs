@@ -252,17 +252,18 @@ fn within(explanation: &Explanation, took: &Took, fits: impl Fn(&Cause) -> bool)
 }
 
 /// What a guest has beside its kernel: a device that takes 20 ms for each request and does one at a time, with a file system and a device in a
-/// file of that; a control group of version 2; and a loopback that takes 20 ms. khugepaged, which can keep preemption off for longer than that, has
+/// file of that; a disk in memory; a control group of version 2; and a loopback that takes 20 ms. khugepaged, which can keep preemption off for longer than that, has
 /// nothing to do there; PREEMPT_RT has none.
 const SETUP: &str = "huge=/sys/kernel/mm/transparent_hugepage/enabled
     [ ! -e $huge ] || echo never >$huge || exit 10
     modprobe ext4; modprobe loop; modprobe sch_netem
+    modprobe brd rd_nr=1 rd_size=32768 || exit 16
     modprobe null_blk nr_devices=1 gb=1 memory_backed=1 irqmode=2 completion_nsec=20000000 submit_queues=1 hw_queue_depth=1 || exit 11
     /sbin/mkfs.ext4 -q -E lazy_itable_init=0 /dev/nullb0 64M && mkdir -p /run/disk /run/group && mount /dev/nullb0 /run/disk || exit 12
     head -c 1048576 /dev/zero >/run/disk/loop && /sbin/losetup -f --show /run/disk/loop >/run/loop || exit 13
-    mount -t cgroup2 none /run/group && echo +cpu >/run/group/cgroup.subtree_control && mkdir /run/group/own || exit 14
+    mount -t cgroup2 none /run/group && echo '+cpu +memory' >/run/group/cgroup.subtree_control && mkdir /run/group/own || exit 14
     ip link set lo up && /sbin/tc qdisc add dev lo root netem delay 20ms limit 1000 || exit 15
-    export LATEBOUND_SHOW=1 LATEBOUND_DEVICE=/dev/nullb0 LATEBOUND_LOOP=$(cat /run/loop) LATEBOUND_GROUP=/run/group/own LATEBOUND_DELAY=20ms
+    export LATEBOUND_SHOW=1 LATEBOUND_DEVICE=/dev/nullb0 LATEBOUND_LOOP=$(cat /run/loop) LATEBOUND_GROUP=/run/group/own LATEBOUND_RAM=/dev/ram0 LATEBOUND_DELAY=20ms
 ";
 
 /// Runs the tests below in a guest, by this source of events.

@@ -70,6 +70,9 @@ pub(crate) const IN_PARTICULAR: &[(&str, f64, Fits)] = &[
         cause.kind == CauseKind::BlockIo && cause.task.as_ref().is_some_and(|task| task.comm == "neighbour")
     }),
     ("lock", 30.0, |cause| runs_first(cause, "hog")),
+    ("fsync behind", 10.0, |cause| {
+        cause.kind == CauseKind::BlockIo && cause.task.as_ref().is_some_and(|task| task.comm == "writer")
+    }),
 ];
 
 /// Everybody that a planted program starts. Others who run before its threads are the machine's.
