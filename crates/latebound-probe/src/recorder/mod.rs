@@ -500,9 +500,11 @@ impl Recorder {
             .map_err(|error| ProbeError::bpf(step(), error))
     }
 
-    /// From now on releases of this period that a thread has no job for are counted.
+    /// From now on releases of this period that a thread has no job for are counted; not of one that shares its place with others.
     pub fn count_missed(&mut self, tid: Tid, period: Nanos) -> Result<(), ProbeError> {
-        let Some(thread) = self.watched_thread(tid) else { return Ok(()) };
+        let Some(thread) = self.watched_thread(tid).filter(|thread| !self.shares(thread)) else {
+            return Ok(());
+        };
         let cycle = self.cycle(thread.slot).unwrap_or_default();
         self.put_cycle(tid, thread.slot, &wire::Cycle { period_ns: period.0, ..cycle })
     }
