@@ -48,15 +48,16 @@ stop() {
     for pid in "$work"/running/*; do
         [ ! -e "$pid" ] || kill -TERM "${pid##*/}" 2>/dev/null || :
     done
-    if [ -s "$work/took" ]; then
-        printf '\nlatebound: after %s s; what took longest, in seconds:\n' "$SECONDS"
-        sort -rn "$work/took" | head -n 12 | sed 's/^/    /'
-    fi
     rm -rf "$work"
 }
+longest() {
+    [ -s "$work/took" ] || return 0
+    printf '\nlatebound: after %s s; what took longest, in seconds:\n' "$SECONDS"
+    sort -rn "$work/took" | head -n 12 | sed 's/^/    /'
+}
 trap stop EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
+trap 'longest; exit 130' INT
+trap 'longest; exit 143' TERM
 
 # The library for Python has none, and its features of libraries are not those of the tool.
 members=(--workspace --exclude latebound-py)
@@ -248,6 +249,7 @@ if [ -s "$work/again" ]; then
     fi
 fi
 
+longest
 printf '\nlatebound: tests (%s) took %s s\n' "$what" "$SECONDS"
 if [ -e "$work/spoiled" ]; then
     printf 'latebound: failed, and passed when they ran again:\n'
