@@ -10,6 +10,7 @@
 
 mod calls;
 mod chunks;
+mod cycles;
 mod decode;
 mod ended;
 mod filter;
@@ -479,34 +480,6 @@ impl Recorder {
     /// a job counts from the entry of that wait. 0 of a thread that is not watched.
     pub fn unknown_releases(&self, tid: Tid) -> u64 {
         self.watched_thread(tid).map_or(0, |thread| thread.releases_unknown)
-    }
-
-    /// How many releases of a thread's period had no job. `None` where the period is not known, or the thread is not watched.
-    pub fn missed(&self, tid: Tid) -> Option<u64> {
-        let thread = self.watched_thread(tid)?;
-        self.cycle(thread.slot).filter(|cycle| cycle.period_ns > 0)?;
-        Some(u64::try_from(thread.missed).unwrap_or(0))
-    }
-
-    fn cycle(&self, slot: u32) -> Option<wire::Cycle> {
-        let value = self.job_cycles.lookup(&slot.to_ne_bytes(), MapFlags::ANY).ok()??;
-        wire::Cycle::from_bytes(&value)
-    }
-
-    fn put_cycle(&self, tid: Tid, slot: u32, cycle: &wire::Cycle) -> Result<(), ProbeError> {
-        let step = || format!("flight recorder: following the jobs of thread {tid}");
-        self.job_cycles
-            .update(&slot.to_ne_bytes(), &cycle.to_bytes(), MapFlags::ANY)
-            .map_err(|error| ProbeError::bpf(step(), error))
-    }
-
-    /// From now on releases of this period that a thread has no job for are counted; not of one that shares its place with others.
-    pub fn count_missed(&mut self, tid: Tid, period: Nanos) -> Result<(), ProbeError> {
-        let Some(thread) = self.watched_thread(tid).filter(|thread| !self.shares(thread)) else {
-            return Ok(());
-        };
-        let cycle = self.cycle(thread.slot).unwrap_or_default();
-        self.put_cycle(tid, thread.slot, &wire::Cycle { period_ns: period.0, ..cycle })
     }
 
     /// From now on the jobs of a thread are followed, which go from one wait at this place to the next; other waits of the thread are no
