@@ -371,7 +371,7 @@ pub enum EventKind {
         lock: u64,
     },
     /// The current thread begins to free memory itself, for an allocation of its own (mm/vmscan.c, `try_to_free_pages` and
-    /// `try_to_free_mem_cgroup_pages`, 5.15 to 7.1).
+    /// `try_to_free_mem_cgroup_pages`, 6.12).
     ReclaimBegin {
         /// Whether its control group is at a limit (`memory.max`, `memory.high`); else the machine has too little free.
         of_group: bool,

@@ -169,13 +169,11 @@ impl JobFollower {
         let named = responses.or_else(|| all.iter().find(own)).and_then(|series| series.subject.task.clone());
         let marks = self.marked.get(&tid).cloned();
         let deadline = self.deadline_of(tid);
-        let of_marks = marks.as_ref().and_then(|marks| marks.period);
-        let period = cycle.as_ref().and_then(|cycle: &Cycle| cycle.period).or(of_marks);
         let late = |is_late: &dyn Fn(Nanos, Nanos) -> bool| {
             let buckets = responses?.histogram.buckets();
             Some(buckets.filter(|bucket| is_late(bucket.low, bucket.high)).map(|bucket| bucket.count).sum())
         };
-        ThreadJobs {
+        let jobs = ThreadJobs {
             task: named.unwrap_or_else(|| Task { tid, ..Task::default() }),
             jobs: responses.map_or(0, |series| series.summary.count),
             sleeps_before,
@@ -183,11 +181,17 @@ impl JobFollower {
             late_at_most: deadline.and_then(|deadline| late(&|_, high| high > deadline)),
             deadline,
             missed: None,
-            overrun_at_least: period.and_then(|period| late(&|low, _| low > period)),
-            overrun_at_most: period.and_then(|period| late(&|_, high| high > period)),
+            overrun_at_least: None,
+            overrun_at_most: None,
             open_for: self.open.get(&tid).copied(),
             cycle,
             marks,
+        };
+        let period = jobs.period();
+        ThreadJobs {
+            overrun_at_least: period.and_then(|period| late(&|low, _| low > period)),
+            overrun_at_most: period.and_then(|period| late(&|_, high| high > period)),
+            ..jobs
         }
     }
 }

@@ -162,8 +162,7 @@ impl<'m> Job<'m> {
         if top.task.as_ref().is_none_or(|task| task.tid != tid) {
             return nameless(CauseKind::Unaccounted);
         }
-        let doing = thread.story.doing(at);
-        if let Some(reclaim) = doing.and_then(|doing| doing.reclaim) {
+        if let Some(reclaim) = reclaim(&thread.story, at) {
             return nameless(reclaim);
         }
         if let Some(fault) = thread.story.fault(at) {
@@ -179,6 +178,7 @@ impl<'m> Job<'m> {
             return (Key::named(CauseKind::PageFault, subject), None);
         }
         let shows_calls = thread.story.shows_calls || (tid == self.own && self.shows_calls);
+        let doing = thread.story.doing(at);
         if let Some(call) = doing.and_then(|doing| doing.call.as_ref()) {
             // The way back from the wait that the release ended. A job that a mark begins has none: it is released and started at once.
             let is_release = call.entered.is_none_or(|entered| entered <= self.started);
@@ -230,7 +230,7 @@ impl<'m> Job<'m> {
             }
             Some(Waker::Timer) => {
                 // Between two passes it waits for a while that others free some (mm/vmscan.c, reclaim_throttle).
-                if let Some(reclaim) = thread.story.doing(at).and_then(|doing| doing.reclaim) {
+                if let Some(reclaim) = reclaim(&thread.story, at) {
                     return whole(nameless(reclaim));
                 }
                 let call = sleep.and_then(|sleep| sleep.call.clone());
@@ -405,6 +405,12 @@ enum Waker {
     Handler { frame: Frame },
     /// No event tells.
     Unknown,
+}
+
+/// The cause by which the thread frees memory at this moment, where it does.
+fn reclaim(story: &Story, at: Nanos) -> Option<CauseKind> {
+    let of_group = story.doing(at)?.reclaims_of_group?;
+    Some(if of_group { CauseKind::GroupReclaim } else { CauseKind::Reclaim })
 }
 
 /// The owner of what the thread waits on, where that is known.

@@ -3,7 +3,7 @@
 //!
 //! Owns what the events of one thread tell of it. Which cause follows is decided elsewhere.
 
-use latebound_model::{CallObject, CauseKind, EventKind, Name, Nanos, SleepKind, Tid};
+use latebound_model::{CallObject, EventKind, Name, Nanos, SleepKind, Tid};
 
 use super::machine::Machine;
 
@@ -35,8 +35,8 @@ pub(super) struct Doing {
     pub(super) call: Option<Call>,
     /// The lock that it waits for, and who holds it.
     pub(super) lock: Option<(u64, Option<Tid>)>,
-    /// The cause that it frees memory by, where it does.
-    pub(super) reclaim: Option<CauseKind>,
+    /// Whether it frees memory of its control group, or for the machine, where it frees any.
+    pub(super) reclaims_of_group: Option<bool>,
     /// The handlers of signals that have begun.
     pub(super) signals: u32,
 }
@@ -100,7 +100,7 @@ impl Story {
                     story.shows_calls = true;
                     let entered = Some(event.at);
                     doing.call = Some(Call { name: call.clone(), object: *object, entered });
-                    doing.reclaim = None;
+                    doing.reclaims_of_group = None;
                 }
                 EventKind::SystemCallExit => {
                     if !story.shows_calls {
@@ -108,7 +108,7 @@ impl Story {
                         story.push(Nanos::ZERO, &Doing { call: Some(call), ..Doing::default() });
                     }
                     story.shows_calls = true;
-                    (doing.call, doing.lock, doing.reclaim) = (None, None, None);
+                    (doing.call, doing.lock, doing.reclaims_of_group) = (None, None, None);
                 }
                 EventKind::PageFaultEntry { mapping, .. } => fault = Some((event.at, mapping.clone())),
                 EventKind::PageFaultExit { major } => {
@@ -118,11 +118,8 @@ impl Story {
                 }
                 EventKind::LockContended { lock, owner } => doing.lock = Some((*lock, *owner)),
                 EventKind::LockAcquired { .. } => doing.lock = None,
-                EventKind::ReclaimBegin { of_group } => {
-                    let kind = if *of_group { CauseKind::GroupReclaim } else { CauseKind::Reclaim };
-                    doing.reclaim = Some(kind);
-                }
-                EventKind::ReclaimEnd => doing.reclaim = None,
+                EventKind::ReclaimBegin { of_group } => doing.reclaims_of_group = Some(*of_group),
+                EventKind::ReclaimEnd => doing.reclaims_of_group = None,
                 EventKind::SignalDelivered { .. } => doing.signals += 1,
                 EventKind::SignalReturned => doing.signals = doing.signals.saturating_sub(1),
                 _ => {}

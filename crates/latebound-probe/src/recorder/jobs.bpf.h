@@ -612,7 +612,7 @@ int BPF_PROG(on_contention_end, void *lock)
 	return 0;
 }
 
-/* A thread frees memory itself, where an allocation finds too little (mm/vmscan.c, 5.15 to 7.1). */
+/* A thread frees memory itself, where an allocation finds too little (include/trace/events/vmscan.h, in 5.10, 6.12 and 7.3). */
 SEC("tp_btf/mm_vmscan_direct_reclaim_begin")
 int BPF_PROG(on_reclaim_begin)
 {
