@@ -70,6 +70,11 @@ pub(crate) fn find(mark: &Mark) -> Result<At, ProbeError> {
     }
 }
 
+/// Whether the number of this event, `raw_syscalls/sys_enter`, can be read: perf asks for it.
+pub(crate) fn is_event(event: &str) -> bool {
+    TRACEFS.iter().any(|folder| File::open(Path::new(folder).join(event).join("id")).is_ok())
+}
+
 /// Opens a file to read; one that is no ordinary file is none, and is not waited for.
 fn open(path: &str) -> Result<File, String> {
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path);

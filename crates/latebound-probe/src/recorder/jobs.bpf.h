@@ -466,8 +466,7 @@ static __always_inline void record_call(const struct lb_job *job, __u32 number, 
 	publish(&record->sequence, position);
 }
 
-SEC("tp_btf/sys_enter")
-int BPF_PROG(on_call_entry, struct pt_regs *regs, long number)
+static __always_inline int enters_call(struct pt_regs *regs, long number, bool is_alone)
 {
 	struct lb_flight_watched *thread = watched_current();
 	const struct lb_site *site;
@@ -483,7 +482,7 @@ int BPF_PROG(on_call_entry, struct pt_regs *regs, long number)
 	job->entered_at_ns = now;
 	/* Set where the end of the call before it was not seen. */
 	job->waiting = 0;
-	LB_ALONE(preemptible, record_call(job, number, owner));
+	LB_ALONE(preemptible && !is_alone, record_call(job, number, owner));
 	site = job_site(thread);
 	if (!marked && !site && job->absolute_ns)
 		count_absolute(thread, current_tid());
@@ -496,8 +495,7 @@ int BPF_PROG(on_call_entry, struct pt_regs *regs, long number)
 	return 0;
 }
 
-SEC("tp_btf/sys_exit")
-int BPF_PROG(on_call_exit)
+static __always_inline int leaves_call(bool is_alone)
 {
 	struct lb_flight_watched *thread = watched_current();
 	struct lb_job *job;
@@ -507,7 +505,7 @@ int BPF_PROG(on_call_exit)
 		return 0;
 	now = bpf_ktime_get_ns();
 	job = &thread->job;
-	LB_ALONE(preemptible, record_at(this_cpu(), now, LB_CALL_EXIT, 0, 0, 0, 0, 0));
+	LB_ALONE(preemptible && !is_alone, record_at(this_cpu(), now, LB_CALL_EXIT, 0, 0, 0, 0, 0));
 	if (job->waiting && !job->started_at_ns) {
 		/* What it would have waited for was there. A time that had passed is when the job was due. */
 		job->by_timer = job->absolute_ns && job->absolute_ns < now;
@@ -519,6 +517,37 @@ int BPF_PROG(on_call_exit)
 	job->waiting = 0;
 	job->in.call = 0;
 	return 0;
+}
+
+SEC("tp_btf/sys_enter")
+int BPF_PROG(on_call_entry, struct pt_regs *regs, long number)
+{
+	return enters_call(regs, number, false);
+}
+
+SEC("tp_btf/sys_exit")
+int BPF_PROG(on_call_exit)
+{
+	return leaves_call(false);
+}
+
+/*
+ * From Linux 7.0 on a thread can be preempted within the two above, and until it goes on, the kernel begins neither on that CPU again
+ * (kernel/trace/bpf_trace.c, __bpf_trace_run: bpf_prog::active): calls of all others there would not be seen, and with them the ends of jobs.
+ * Programs of perf run with preemption off (include/trace/perf.h, 6.13 and later), so there they take their place.
+ */
+SEC("tracepoint/raw_syscalls/sys_enter")
+int on_call_entry_alone(void *ctx)
+{
+	struct pt_regs *regs = (void *)bpf_task_pt_regs(bpf_get_current_task_btf());
+
+	return enters_call(regs, CALL_NUMBER(regs), true);
+}
+
+SEC("tracepoint/raw_syscalls/sys_exit")
+int on_call_exit_alone(void *ctx)
+{
+	return leaves_call(true);
 }
 
 /* ---- what else a watched thread does ---- */

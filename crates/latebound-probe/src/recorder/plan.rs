@@ -14,6 +14,7 @@ use crate::bound::resched_bits;
 use crate::error::ProbeError;
 use crate::kernel::{self, CALLS_ITSELF, KernelBtf, KernelField, Lack, Need};
 use crate::load::{self, Refused};
+use crate::places;
 
 /// How the names of the events of deferred work begin, those of softirqs first.
 const DEFERRED_WORK: [&str; 3] = ["softirq_", "hrtimer_expire_", "workqueue_execute_"];
@@ -21,6 +22,34 @@ const DEFERRED_WORK: [&str; 3] = ["softirq_", "hrtimer_expire_", "workqueue_exec
 /// How the names begin of what only jobs need.
 const OF_JOBS: [&str; 6] =
     ["sys_e", "handle_mm_fault", "contention_", "mm_vmscan_", "signal_deliver", "block_rq_"];
+
+/// How the names of the trace points of system calls begin.
+const CALLS: &str = "sys_e";
+
+/// How the section of a program begins that perf runs at a trace point.
+const BY_PERF: &str = "tracepoint";
+
+/// By which programs system calls are seen.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Calls {
+    /// Those that run with preemption off.
+    Alone,
+    /// Those of perf, with preemption off where the others are preemptible. It takes tracefs, which has the numbers of events.
+    ByPerf,
+    /// Those that another thread can come between, for want of tracefs: the kernel begins none of them anew on a CPU until it has ended there.
+    Preemptibly,
+}
+
+impl Calls {
+    fn here() -> Calls {
+        if !kernel::runs_programs_preemptibly() {
+            return Calls::Alone;
+        }
+        let is_there =
+            ["enter", "exit"].iter().all(|end| places::is_event(&format!("raw_syscalls/sys_{end}")));
+        if is_there { Calls::ByPerf } else { Calls::Preemptibly }
+    }
+}
 
 /// What is seen by a trace point or function, by how its name begins; the others are those of processor vectors.
 const SEEN_BY: [(&str, &str); 19] = [
@@ -78,6 +107,8 @@ pub(super) struct Plan {
     closed: BTreeMap<String, String>,
     /// By which flags of a thread lazy orders to give way are found: [`orders_to_find`].
     pub(super) orders: Option<(u64, u64)>,
+    /// Whether system calls of threads that preempt others are not all seen: [`Calls::Preemptibly`].
+    skips_calls: bool,
 }
 
 impl Plan {
@@ -87,12 +118,14 @@ impl Plan {
             Following::RealTime => &DEFERRED_WORK[..],
             Following::Everybody => &DEFERRED_WORK[1..],
         };
+        let calls = Calls::here();
         let mut plan = Plan {
             programs: BTreeMap::new(),
             absent: BTreeSet::new(),
             deadly: BTreeSet::new(),
             closed: BTreeMap::new(),
             orders: orders_to_find(btf),
+            skips_calls: options.jobs && calls == Calls::Preemptibly,
         };
         for (program, section) in load::sections(RecorderSkelBuilder::default(), "flight recorder: open")? {
             if let Some(needed) = marks::needs(&program, options.marks.as_ref()) {
@@ -101,9 +134,12 @@ impl Plan {
                 }
                 continue;
             }
-            // tp_btf/ of a trace point, fentry/ and fexit/ of a function.
+            // tp_btf/ of a trace point, tracepoint/ and its group of the same by perf, fentry/ and fexit/ of a function.
             let (kind, name) = section.split_once('/').unwrap_or(("", &section));
-            let tracepoint = name.to_owned();
+            let tracepoint = name.rsplit('/').next().unwrap_or(name).to_owned();
+            if tracepoint.starts_with(CALLS) && (kind == BY_PERF) != (calls == Calls::ByPerf) {
+                continue;
+            }
             if !options.jobs && OF_JOBS.iter().any(|of| tracepoint.starts_with(of)) {
                 continue;
             }
@@ -198,6 +234,14 @@ impl Plan {
                 "boot a kernel with CONFIG_TRACING",
             );
         }
+        if self.skips_calls {
+            note(
+                "some system calls of watched threads",
+                "from 7.0 on this kernel skips those of a thread that preempted another one at the begin or end of a call"
+                    .to_owned(),
+                "mount tracefs, by which they are seen: mount -t tracefs tracefs /sys/kernel/tracing",
+            );
+        }
         for (function, why) in &self.closed {
             note(
                 seen_by(function),
@@ -249,6 +293,7 @@ mod tests {
             deadly: BTreeSet::new(),
             closed: BTreeMap::new(),
             orders: None,
+            skips_calls: false,
         }
     }
 

@@ -455,3 +455,57 @@ fn live_jobs_that_did_not_have_to_wait_are_released_at_a_time_unknown() {
     assert_eq!(recorder.unknown_releases(Tid(1)), 0);
     plant::assert_nothing_lost(&recorder.losses());
 }
+
+/// From 7.0 on who makes calls can be preempted within the programs at them, and the kernel does not begin those anew on that CPU.
+#[test]
+fn live_jobs_that_preempt_who_makes_calls_are_all_counted() {
+    const JOBS: u64 = 1_000;
+    let mut recorder = recorder();
+    let stop = Arc::new(AtomicBool::new(false));
+    let callers: Vec<_> = (0..2)
+        .map(|_| {
+            let stop = stop.clone();
+            std::thread::spawn(move || {
+                plant::become_thread("lb-caller", Class::Nice(0));
+                while !stop.load(Ordering::Relaxed) {
+                    // SAFETY: takes nothing and changes nothing.
+                    unsafe { libc::syscall(libc::SYS_getppid) };
+                }
+            })
+        })
+        .collect();
+    let (send, receive) = mpsc::channel();
+    let (go, told) = mpsc::channel();
+    let looping = std::thread::spawn(move || {
+        send.send(plant::become_thread("lb-loop", Class::Fifo(40))).unwrap();
+        let mut due = plant::now() + MS;
+        let mut left = u64::MAX;
+        while left > 0 {
+            plant::sleep_until(due);
+            if told.try_recv().is_ok() {
+                left = JOBS;
+            }
+            plant::spin_until(plant::now() + 20 * US);
+            due += MS;
+            left -= 1;
+        }
+    });
+    let tid = receive.recv().unwrap();
+    pause(300);
+    let sites = recorder.sites().unwrap();
+    let site = sites.iter().filter(|site| site.tid == tid).max_by_key(|site| site.waits).unwrap();
+    recorder.follow_jobs(tid, &site.site).unwrap();
+    go.send(()).unwrap();
+    looping.join().unwrap();
+    stop.store(true, Ordering::Relaxed);
+    callers.into_iter().for_each(|caller| caller.join().unwrap());
+    let of_thread = |series: &&latebound_model::Series| {
+        series.subject.task.as_ref().is_some_and(|task| task.tid == tid)
+            && series.quantity == Quantity::Response
+    };
+    let count = recorder.series().iter().find(of_thread).unwrap().summary.count;
+    println!("{count} of {JOBS} jobs; {:?}", recorder.losses());
+    // The first one that counts is the next, and the last one ends with the thread.
+    assert!((JOBS - 2..JOBS + 50).contains(&count), "{count} jobs");
+    plant::assert_nothing_lost(&recorder.losses());
+}

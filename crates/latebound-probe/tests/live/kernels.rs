@@ -16,7 +16,7 @@ use crate::plant;
 const GUESTS: &str = include_str!("guests.txt");
 
 /// How many tests have to pass in a guest: fewer means that some were not even begun.
-const TESTS: usize = 37;
+const TESTS: usize = 38;
 
 /// The second words of the lines of a kind.
 fn of_kind(kind: &str) -> Vec<&'static str> {

@@ -152,7 +152,13 @@ fn say_what_is_near(run: &Run, name: &str, due: u64, took: &Took) {
         .map(|one| (one.requested_at.0, one.started_at.0, one.until().0))
         .collect();
     println!("  {name}: no job due at {due} and not over at {}; near: {near:?}", took.to);
-    println!("  lost: {:?}", run.losses);
+    println!(
+        "  {} explained; lost: {:?}; missing: {:?}; {:?}",
+        run.worst.len(),
+        run.losses,
+        run.missing,
+        run.jobs
+    );
 }
 
 fn show(name: &str, job: &Explanation) {
