@@ -192,6 +192,7 @@ pub(crate) mod tests {
             group: None,
             stack: None,
             detail: None,
+            idle_meanwhile: None,
         }
     }
 

@@ -32,6 +32,10 @@ fn shown(explanation: &Explanation) -> String {
         if let Some(detail) = &cause.detail {
             write!(line, "; {detail}").unwrap();
         }
+        if let Some(idle) = &cause.idle_meanwhile {
+            let cpus: Vec<String> = idle.cpus.iter().map(|cpu| cpu.0.to_string()).collect();
+            write!(line, "; CPU {} idle for {}", cpus.join(" and "), idle.time.0).unwrap();
+        }
         if let Some(stack) = &cause.stack {
             write!(line, "; stack {}", stack.0.join(" < ")).unwrap();
         }

@@ -537,6 +537,7 @@ fn explanation(
                 .map(|group| group.to_string()),
             stack: None,
             detail: None,
+            idle_meanwhile: None,
         };
         // No column has the interrupt line.
         cause.migrate();
@@ -555,6 +556,7 @@ fn explanation(
         group: None,
         stack: None,
         detail: None,
+        idle_meanwhile: None,
     });
     let requested_at = clocks.monotonic(first.requested_us);
     let at = |ns: i64| nanos(ns).map(|ns| Nanos(requested_at.0.saturating_add(ns.0)));

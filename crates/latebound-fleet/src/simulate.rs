@@ -327,6 +327,7 @@ fn explanation(
         group: None,
         stack: None,
         detail: None,
+        idle_meanwhile: None,
     };
     let causes = vec![
         cause(kind, subject, first, who),

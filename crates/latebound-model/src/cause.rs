@@ -8,7 +8,7 @@ use crate::activation::Task;
 use crate::cgroup::Membership;
 use crate::evidence::Loss;
 use crate::mechanism::Mechanism;
-use crate::units::{Cpu, Nanos, Tid};
+use crate::units::{Cpu, CpuSet, Nanos, Tid};
 
 /// What kind of thing took the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -250,6 +250,21 @@ pub struct Cause {
     /// What more is known, in a sentence without a full stop: the work function that a worker ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
+    /// Where a thread waited behind another one while other CPUs were idle. `None` where none was, or it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_meanwhile: Option<IdleMeanwhile>,
+}
+
+/// CPUs that had nothing to do while a thread waited for one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct IdleMeanwhile {
+    /// How much of the wait at least one of them was idle.
+    pub time: Nanos,
+    /// Which ones, each for a part of that time at least.
+    pub cpus: Vec<Cpu>,
+    /// Those of them that the affinity of the waiting thread allowed when the wait was explained; `None` where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowed: Option<Vec<Cpu>>,
 }
 
 /// A gap in the events of a CPU in which it stood still, or may have.
@@ -390,6 +405,17 @@ impl Explanation {
     /// To whom a thread belongs, where that is known.
     pub fn member(&self, tid: Tid) -> Option<&Membership> {
         self.members.iter().find(|member| member.tid == tid)
+    }
+
+    /// Says of the CPUs that were idle during each wait which ones the affinity of the waiting thread allowed.
+    pub fn name_allowed(&mut self, affinity: impl Fn(Tid) -> Option<CpuSet>) {
+        for cause in &mut self.causes {
+            let Some(idle) = &mut cause.idle_meanwhile else { continue };
+            let kept = cause.via.last().map_or(self.task.tid, |link| link.task.tid);
+            let affinity = affinity(kept);
+            idle.allowed =
+                affinity.map(|set| idle.cpus.iter().copied().filter(|cpu| set.contains(*cpu)).collect());
+        }
     }
 
     /// The part that nothing accounts for.

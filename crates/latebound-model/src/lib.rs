@@ -37,7 +37,8 @@ pub use bound::{
 };
 pub use call::CallArguments;
 pub use cause::{
-    Cause, CauseKind, Explanation, KnownBy, Signature, Span, Stack, Standstill, WaitLink, WaitThrough,
+    Cause, CauseKind, Explanation, IdleMeanwhile, KnownBy, Signature, Span, Stack, Standstill, WaitLink,
+    WaitThrough,
 };
 pub use cgroup::{GroupBlame, GroupName, Membership, Owner, gone_group};
 pub use event::{BlockStep, CallObject, Event, EventKind, FileKind, InterruptKind, SleepKind, SwitchReason};

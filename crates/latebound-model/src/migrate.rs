@@ -180,6 +180,7 @@ mod tests {
             group: None,
             stack: None,
             detail: None,
+            idle_meanwhile: None,
         };
         assert_eq!(irq(&cause(CauseKind::Interrupt, "irq 24 virtio0-req.0")), Some(24));
         assert_eq!(irq(&cause(CauseKind::Interrupt, "irq 9")), Some(9));

@@ -167,7 +167,7 @@ proptest! {
         };
         let cause = |(kind, chain): (&CauseKind, &Vec<i32>)| Cause {
             via: chain.iter().map(link).collect(),
-            kind: *kind, subject: name.clone(), irq: None, duration: Nanos(due), spans: 1, task: None, group: None, stack: None, detail: None,
+            kind: *kind, subject: name.clone(), irq: None, duration: Nanos(due), spans: 1, task: None, group: None, stack: None, detail: None, idle_meanwhile: None,
         };
         let explanation = Explanation {
             ended_at: ended.map(Nanos),
@@ -306,6 +306,7 @@ fn what_one_long_span_hides_is_enlarged() {
         group: None,
         stack: None,
         detail: None,
+        idle_meanwhile: None,
     };
     let mut explanation = Explanation {
         ended_at: None,
@@ -353,6 +354,7 @@ fn ten_thousand_spans_draw_no_more_bars_than_there_are_pixels() {
         group: None,
         stack: None,
         detail: None,
+        idle_meanwhile: None,
     };
     let span = |i: u64| Span { start: Nanos(i * 10), end: Nanos(i * 10 + 10), cause: (i % 2) as usize };
     let explanation = Explanation {

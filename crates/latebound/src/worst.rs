@@ -10,9 +10,11 @@ use latebound_analysis::{
     KNOWN_AFTER, KernelFacts, Usual, WorstExplanations, explain, may_be_standstill, shows_wakeup,
 };
 use latebound_model::{
-    Activation, Cpu, Event, Explanation, Keep, KeptActivations, Missing, MissingKind, Nanos, Tid,
+    Activation, Cause, CauseKind, Cpu, Event, Explanation, Keep, KeptActivations, Missing, MissingKind,
+    Nanos, Tid,
 };
 use latebound_report::sentence;
+use latebound_syscall::sched;
 
 use crate::watcher::Watcher;
 
@@ -35,6 +37,14 @@ fn events(late: &Activation, from: Nanos, watcher: &dyn Watcher) -> Result<Vec<E
     }
     let here = watcher.events(Some(late.started_cpu), from, late.started_at)?;
     if shows_wakeup(late, &here) { Ok(here) } else { watcher.events(None, from, late.started_at) }
+}
+
+/// A wake-up that took so long is worth the events of all CPUs, which take some milliseconds to read.
+const LONG: Nanos = Nanos::from_millis(1);
+
+fn waited_long_behind_another(explanation: &Explanation) -> bool {
+    let behind = |cause: &Cause| cause.kind == CauseKind::TaskFirst && cause.duration >= LONG;
+    explanation.causes.iter().any(behind)
 }
 
 /// The worst few, explained, and the activations that are written one by one.
@@ -78,6 +88,11 @@ impl Worst {
         let from = late.requested_at.saturating_sub(MARGIN);
         let events = events(late, from, watcher)?;
         let mut explanation = explain(late, &events, &self.facts);
+        if late.ended_at.is_none() && waited_long_behind_another(&explanation) {
+            // Where it might have run meanwhile, the events of the other CPUs show.
+            let all = watcher.events(None, from, late.started_at)?;
+            explanation = explain(late, &all, &self.facts);
+        }
         if may_be_standstill(&events, late) {
             match self.with_history(late, from, watcher) {
                 Ok(again) => explanation = again,
@@ -85,6 +100,7 @@ impl Worst {
             }
         }
         watcher.name_members(&mut explanation);
+        explanation.name_allowed(|tid| sched::affinity_of(tid).ok());
         Ok(explanation)
     }
 

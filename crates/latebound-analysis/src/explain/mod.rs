@@ -22,6 +22,7 @@ mod facts;
 mod job;
 pub mod limits;
 mod machine;
+mod meanwhile;
 mod precedence;
 mod quota;
 mod requests;
@@ -109,6 +110,7 @@ pub fn explain(late: &Activation, events: &[Event], facts: &KernelFacts) -> Expl
     }
     order(&mut causes, &mut spans);
     attach_stacks(&mut causes, &case);
+    meanwhile::attach(&mut causes, &spans, &machine.timelines);
     let mut task = case.task.clone();
     if task.comm.is_empty() {
         task.comm = late.subject.as_str().into();
@@ -166,6 +168,7 @@ fn new_cause(key: &Key, task: Option<Task>, via: Vec<WaitLink>, case: &Case<'_>)
         group: key.group.clone(),
         stack: None,
         detail,
+        idle_meanwhile: None,
     }
 }
 

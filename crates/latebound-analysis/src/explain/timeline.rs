@@ -145,7 +145,7 @@ fn within(intervals: &Intervals, at: Nanos) -> bool {
     after > 0 && at < intervals[after - 1].1
 }
 
-fn merged(mut intervals: Intervals) -> Intervals {
+pub(super) fn merged(mut intervals: Intervals) -> Intervals {
     intervals.retain(|(start, end)| start < end);
     intervals.sort_unstable();
     let mut out: Intervals = Vec::with_capacity(intervals.len());
@@ -200,6 +200,8 @@ impl Timeline {
         let inferred = unmatched_exits(events, softirqs_preemptible);
         let first_task = events.iter().find_map(|event| match &event.kind {
             EventKind::Switch { prev, .. } => Some(Rc::new(prev.clone())),
+            // A CPU that idles all the time is interrupted, and switches to nobody.
+            _ if current_at(event) == Some(Tid(0)) => Some(Rc::default()),
             _ => None,
         });
         let mut state = State { task: first_task, softirqs_preemptible, ..State::default() };
@@ -243,6 +245,22 @@ impl Timeline {
             Some(_) if within(&self.nmis, at) => What::Nmi,
             Some(top) => What::Top(top.clone()),
         }
+    }
+
+    /// Where in `[from, to]` the CPU had no thread to run: its idle task, also where a handler ran over it. What is not known is left out.
+    pub(super) fn idle(&self, from: Nanos, to: Nanos) -> impl Iterator<Item = (Nanos, Nanos)> + '_ {
+        let first = self.base.partition_point(|(start, _)| *start <= from).saturating_sub(1);
+        let states = self.base.get(first..).unwrap_or_default();
+        let ends = states.iter().skip(1).map(|(start, _)| *start).chain([to]);
+        states
+            .iter()
+            .zip(ends)
+            .take_while(move |((start, _), _)| *start < to)
+            .filter(|((_, top), _)| {
+                top.as_ref().and_then(|top| top.task.as_ref()).is_some_and(|task| task.is_idle())
+            })
+            .map(move |((start, _), end)| (from.max(*start), end.min(to)))
+            .filter(|(start, end)| start < end)
     }
 
     /// How much of `[start, end]` the hypervisor says that it took.

@@ -152,7 +152,10 @@ pub(crate) fn parse(text: &str) -> Parsed {
         }
         let mut current = None;
         if let Some(place) = words.iter().position(|word| *word == "current") {
-            current = Some(task(&[words[place + 1], "nice", "0"]).tid);
+            current = match words[place + 1] {
+                "idle" => Some(task(&["idle"]).tid),
+                name => Some(tid(name)),
+            };
             words.drain(place..place + 2);
         }
         let value =

@@ -505,14 +505,25 @@ impl Recorder {
         Ok(events)
     }
 
-    /// The events of every recorded CPU in `[from, to]`, by time: what explaining a thread that moved needs.
+    /// The events of every recorded CPU in `[from, to]`, by time: what explaining a thread that moved needs. Of a CPU that has none there the last
+    /// one before comes with them: a CPU that idles makes no events.
     pub fn events_of_all(&self, from: Nanos, to: Nanos) -> Result<Vec<Event>, ProbeError> {
         let mut events = Vec::new();
-        for &cpu in &self.online {
+        for (index, &cpu) in self.online.iter().enumerate() {
+            let before = events.len();
             self.read_ring(cpu, from, to, &mut events)?;
+            if events.len() == before
+                && let Some(record) = ring::last_before(&self.ring(index, cpu), from.0)
+            {
+                decode::decode(&record, cpu, &Names { recorder: self, index }, &mut events);
+            }
         }
         events.sort_by_key(|event| event.at);
         Ok(events)
+    }
+
+    fn ring(&self, index: usize, cpu: Cpu) -> CpuRing<'_> {
+        CpuRing { recorder: self, cpu, base: index as u64 * self.records_per_cpu }
     }
 
     fn read_ring(&self, cpu: Cpu, from: Nanos, to: Nanos, out: &mut Vec<Event>) -> Result<(), ProbeError> {
@@ -521,9 +532,7 @@ impl Recorder {
                 "CPU {cpu} was not on line when the recorder started"
             )));
         };
-        let base = index as u64 * self.records_per_cpu;
-        let ring = CpuRing { recorder: self, cpu, base };
-        for entry in ring::interval(&ring, self.started.0, from.0, to.0) {
+        for entry in ring::interval(&self.ring(index, cpu), self.started.0, from.0, to.0) {
             match entry {
                 Entry::Record(record) => decode::decode(&record, cpu, &Names { recorder: self, index }, out),
                 Entry::Lost { before, records } => {

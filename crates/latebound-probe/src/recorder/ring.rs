@@ -100,6 +100,20 @@ pub(crate) fn interval(source: &impl Source, started: u64, from: u64, to: u64) -
     out
 }
 
+/// The last record before the records of `[from, …]`, where it is whole: who was on the CPU from then on.
+pub(crate) fn last_before(source: &impl Source, from: u64) -> Option<FlightRecord> {
+    let end = source.position();
+    let begin = end.saturating_sub(source.capacity());
+    let first = first_at_or_after(source, begin, end, from.saturating_sub(DISORDER_NS));
+    let position = first.checked_sub(1).filter(|position| *position >= begin)?;
+    match source.place(position) {
+        Place::Whole(record) if position >= source.position().saturating_sub(source.capacity()) => {
+            Some(record)
+        }
+        Place::Whole(_) | Place::Overwritten | Place::Unwritten => None,
+    }
+}
+
 /// The records from a position on that are whole, in the order of their positions.
 #[derive(Debug, Default)]
 pub(crate) struct RingRecords {
@@ -270,6 +284,15 @@ mod tests {
         }
         let ring = Moving(Fake::new(times(10, 41), 32), 0.into());
         assert_eq!(shown(&interval(&ring, 0, 12 * MS, 16 * MS)), "lost 4 before 15, 15, 16");
+    }
+
+    #[test]
+    fn the_last_record_before_an_interval_is_the_one_that_is_left() {
+        let ring = Fake::new(times(10, 90), 32);
+        let before = |ring: &Fake, from| last_before(ring, from * MS).map(|record| record.at_ns / MS);
+        // Records in disorder are looked for as far as they may stand.
+        assert_eq!((before(&ring, 80), before(&ring, 200)), (Some(78), Some(90)));
+        assert_eq!((before(&ring, 20), before(&Fake::new([], 32), 20)), (None, None));
     }
 
     fn shown_taken(taken: &RingRecords) -> String {

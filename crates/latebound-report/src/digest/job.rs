@@ -5,7 +5,8 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use latebound_model::{
-    Cause, CauseKind, Explanation, KnownBy, Mechanism, Nanos, Task, ThreadJobs, WaitLink, WaitThrough,
+    Cause, CauseKind, Cpu, CpuSet, Explanation, IdleMeanwhile, KnownBy, Mechanism, Nanos, Task, ThreadJobs,
+    WaitLink, WaitThrough,
 };
 
 use super::{Sentence, cause_text, causes};
@@ -112,6 +113,46 @@ fn predicate_by(cause: &Cause, who: Who) -> String {
         CauseKind::Unaccounted => "was kept by something not seen".to_owned(),
         kind => kind.name().to_owned(),
     }
+}
+
+/// A part of a wait that is too small to be worth a word: so many of it make the whole.
+const WORTH_A_WORD: u64 = 10;
+
+/// What more is known of a cause of what kept this thread, in a sentence without a full stop: its detail, and CPUs that were idle while it was waited
+/// for one.
+pub fn more_text(cause: &Cause, own: &Task) -> Option<String> {
+    let detail = cause.detail.as_deref().map(|detail| printable(detail).into_owned());
+    let all: Vec<String> = [detail, idle_text(cause, own)].into_iter().flatten().collect();
+    (!all.is_empty()).then(|| all.join("; "))
+}
+
+/// The CPUs that were idle for a good part of a wait behind another thread.
+fn idle_meanwhile(cause: &Cause) -> Option<&IdleMeanwhile> {
+    cause.idle_meanwhile.as_ref().filter(|idle| idle.time.0.saturating_mul(WORTH_A_WORD) >= cause.duration.0)
+}
+
+/// Whether the affinity of who waited leaves all of these CPUs out.
+fn are_forbidden(idle: &IdleMeanwhile) -> bool {
+    idle.allowed.as_ref().is_some_and(Vec::is_empty)
+}
+
+fn idle_text(cause: &Cause, own: &Task) -> Option<String> {
+    let idle = idle_meanwhile(cause)?;
+    let kept = who_text(cause.via.last().map_or(own, |link| &link.task));
+    let cpus = cpus_text(&idle.cpus);
+    let were = if idle.cpus.len() == 1 { "was" } else { "were" };
+    let affinity = match &idle.allowed {
+        None => String::new(),
+        Some(_) if are_forbidden(idle) => format!(", and the affinity of {kept} has no such CPU"),
+        Some(allowed) => format!(", and the affinity of {kept} has {}", cpus_text(allowed)),
+    };
+    Some(format!("{cpus} {were} idle for {} of it{affinity}", idle.time))
+}
+
+/// `CPU 3`, `CPUs 1-3`.
+fn cpus_text(cpus: &[Cpu]) -> String {
+    let set = CpuSet::new(cpus.iter().copied());
+    if cpus.len() == 1 { format!("CPU {set}") } else { format!("CPUs {set}") }
 }
 
 /// Causes behind one chain of waits.
@@ -285,6 +326,8 @@ pub enum HintKind {
     BlockIo,
     /// A sleep within a job.
     OwnSleep,
+    /// A CPU that was idle, and that an affinity leaves out.
+    Affinity,
     /// A thread of equal priority, or the kernel moving threads to another CPU.
     RanFirst,
     /// The freezer.
@@ -359,6 +402,9 @@ fn hint(cause: &Cause, own: &Task) -> Option<(HintKind, String)> {
     if is_inversion(cause, own, first) {
         return Some((HintKind::PriorityInheritance, who_text(kept)));
     }
+    if idle_meanwhile(cause).is_some_and(are_forbidden) {
+        return Some((HintKind::Affinity, who_text(kept)));
+    }
     let moved = first.kernel && first.comm.starts_with("migration/");
     let equal = match (kept.prio, first.prio) {
         (Some(kept), Some(first)) => kept == first || (!is_real_time(kept) && !is_real_time(first)),
@@ -392,6 +438,10 @@ fn hint_text(kind: HintKind, names: &str) -> String {
         HintKind::PriorityInheritance => format!(
             "Use PTHREAD_PRIO_INHERIT (pthread_mutexattr_setprotocol) for the lock that {names} held: its owner then runs with the \
              priority of who waits for it."
+        ),
+        HintKind::Affinity => format!(
+            "Let {names} run on more CPUs (taskset -pc, AllowedCPUs= of a unit, cpuset.cpus of a group): a CPU that the affinity leaves out \
+             was idle while it waited behind another thread."
         ),
         HintKind::PageFaults => format!(
             "Lock the memory of {names} (mlockall with MCL_CURRENT and MCL_FUTURE), and touch it before the first job: each page that is \
@@ -469,6 +519,7 @@ mod tests {
             group: None,
             stack: None,
             detail: None,
+            idle_meanwhile: None,
         }
     }
 
@@ -516,6 +567,33 @@ mod tests {
             "worst job 6.02 ms: 5.10 ms blocked on a lock held by logger (nice 0), of which 4.80 ms logger waited behind backup \
              (nice 0); 900 us own code of app"
         );
+    }
+
+    #[test]
+    fn cpus_that_were_idle_are_named_with_what_the_affinity_has_of_them() {
+        let (logger, backup) = (task(123, "logger", 120), task(456, "backup", 120));
+        let held = [link(WaitThrough::Futex, &logger, KnownBy::Owner)];
+        let waited = |us: u64, cpus: &[u32], allowed: Option<&[u32]>| {
+            let of = |cpus: &[u32]| cpus.iter().copied().map(Cpu).collect::<Vec<_>>();
+            let (time, allowed) = (Nanos::from_micros(us), allowed.map(of));
+            let idle_meanwhile = Some(IdleMeanwhile { time, cpus: of(cpus), allowed });
+            Cause { idle_meanwhile, ..by(&backup, 4_800, &held) }
+        };
+        let said = |cause: &Cause| more_text(cause, &app());
+        assert_eq!(said(&waited(479, &[1], None)), None, "less than a tenth");
+        assert_eq!(said(&waited(4_000, &[1], None)).unwrap(), "CPU 1 was idle for 4.00 ms of it");
+        let forbidden = waited(4_000, &[1], Some(&[]));
+        assert_eq!(
+            said(&forbidden).unwrap(),
+            "CPU 1 was idle for 4.00 ms of it, and the affinity of logger/123 (nice 0) has no such CPU"
+        );
+        assert_eq!(
+            said(&waited(4_000, &[1, 2, 3], Some(&[2]))).unwrap(),
+            "CPUs 1-3 were idle for 4.00 ms of it, and the affinity of logger/123 (nice 0) has CPU 2"
+        );
+        let hints = |cause: Cause| hints(&[job(task(7, "app", 120), vec![cause])]);
+        assert_eq!(hints(forbidden)[0].kind, HintKind::Affinity);
+        assert_eq!(hints(waited(4_000, &[1], Some(&[1])))[0].kind, HintKind::RanFirst);
     }
 
     #[test]

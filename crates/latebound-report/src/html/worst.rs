@@ -2,7 +2,7 @@
 //! The worst cases, each as a timeline beside causes that add up, and the causes over all of them.
 
 use latebound_analysis::Culprit;
-use latebound_model::{Cause, CauseKind, Explanation, Nanos, Run};
+use latebound_model::{Cause, CauseKind, Explanation, Run};
 
 use super::groups;
 use super::parts::{number, picture, prose, section, table, time, value};
@@ -157,15 +157,16 @@ fn cause_rows(m: &mut Markup, explanation: &Explanation) {
             .line();
         }
         for cause in &chain.causes {
-            cause_row(m, cause, explanation.length());
+            cause_row(m, cause, explanation);
         }
     }
     for cause in job::rest(explanation) {
-        cause_row(m, cause, explanation.length());
+        cause_row(m, cause, explanation);
     }
 }
 
-fn cause_row(m: &mut Markup, cause: &Cause, length: Nanos) {
+fn cause_row(m: &mut Markup, cause: &Cause, explanation: &Explanation) {
+    let length = explanation.length();
     m.element("tr", &[], |m| {
         m.element("td", &[("class", "name")], |m| {
             m.leaf("i", &[("class", &format!("swatch {}", palette::class(cause.kind)))], "");
@@ -183,7 +184,8 @@ fn cause_row(m: &mut Markup, cause: &Cause, length: Nanos) {
                     _ => who,
                 }
             });
-            let details: Vec<String> = [task, cause.detail.clone()].into_iter().flatten().collect();
+            let details: Vec<String> =
+                [task, job::more_text(cause, &explanation.task)].into_iter().flatten().collect();
             if !details.is_empty() {
                 m.empty("br", &[]).leaf("small", &[], &details.join("; "));
             }

@@ -179,7 +179,7 @@ impl Drawing {
             begin.track_uuid = Some(track);
             begin
                 .debug_annotations
-                .extend(cause.detail.iter().map(|detail| text("detail", &printable(detail))));
+                .extend(crate::digest::job::more_text(cause, &job.task).map(|more| text("detail", &more)));
             let mut from = self.slices.len();
             self.slices.push(Slice { start, end, begin });
             let mut waiter = &job.task;

@@ -42,6 +42,7 @@ fn explained(tid: i32, release: u64, spans: &[(u64, usize, Vec<i32>)], is_job: b
             group: None,
             stack: None,
             detail: None,
+            idle_meanwhile: None,
         });
     }
     Explanation {

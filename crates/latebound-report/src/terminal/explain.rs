@@ -287,7 +287,7 @@ fn explanation(explanation: &Explanation, origin: Nanos, style: &Style) -> Strin
     table::write(&mut w, 2, &heads, &lines);
     for cause in digest::causes(explanation) {
         let frames = cause.stack.as_ref().map_or(&[][..], |stack| &stack.0);
-        let what = match (&cause.detail, frames.is_empty()) {
+        let what = match (digest::job::more_text(cause, &explanation.task), frames.is_empty()) {
             (None, true) => continue,
             (Some(detail), true) => format!(": {detail}"),
             (Some(detail), false) => format!(": {detail}; kernel stack:"),

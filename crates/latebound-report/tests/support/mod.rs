@@ -158,6 +158,7 @@ impl Story {
                 group: None,
                 stack: None,
                 detail: None,
+                idle_meanwhile: None,
             });
             e.causes.len() - 1
         });
@@ -660,6 +661,11 @@ pub(crate) fn hostile() -> Run {
             group: None,
             stack: Some(Stack(vec![(*name).into(); 3])),
             detail: Some((*name).into()),
+            idle_meanwhile: Some(IdleMeanwhile {
+                time: Nanos(duration),
+                cpus: vec![Cpu(u32::MAX)],
+                allowed: Some(Vec::new()),
+            }),
         };
         run.worst.push(Explanation {
             ended_at: None,

@@ -65,6 +65,7 @@ pub(crate) fn explanation(seed: u64) -> Explanation {
         group: None,
         stack: None,
         detail: None,
+        idle_meanwhile: None,
     };
     Explanation {
         ended_at: None,
