@@ -15,6 +15,7 @@ mod evidence;
 mod finding;
 mod histogram;
 mod job;
+mod job_times;
 mod keep;
 mod late;
 mod mark;
@@ -48,6 +49,7 @@ pub use histogram::{
     BUCKET_COUNT, Bucket, Histogram, SUB_BUCKETS, bucket_bounds, bucket_index, tells_quantile,
 };
 pub use job::{Cycle, Sureness, ThreadJobs, WaitSite};
+pub use job_times::JobTimes;
 pub use keep::{Keep, KeptActivations, WorstOfSeries};
 pub use late::{Late, LateAction, OnLate, Save, Stretch};
 pub use mark::{JobMarks, Mark, ParseMarkError, ThreadMarks};

@@ -5,8 +5,8 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use latebound_model::{
-    Cause, CauseKind, Cpu, CpuSet, Explanation, IdleMeanwhile, KnownBy, Mechanism, Nanos, Task, ThreadJobs,
-    WaitLink, WaitThrough,
+    Cause, CauseKind, Cpu, CpuSet, Explanation, IdleMeanwhile, KnownBy, Nanos, Task, ThreadJobs, WaitLink,
+    WaitThrough,
 };
 
 use super::{Sentence, cause_text, causes};
@@ -20,11 +20,6 @@ const NAMES: usize = 3;
 /// Whether the whole job is explained, not only its start.
 pub fn is_job(explanation: &Explanation) -> bool {
     explanation.ended_at.is_some()
-}
-
-/// Whether the job begins at a mark of its own thread, which waits for nothing there.
-pub(crate) fn begins_at_a_mark(job: &Explanation) -> bool {
-    is_job(job) && job.latency() == Nanos::ZERO && job.mechanism == Mechanism::ThreadWakeup
 }
 
 /// Whether any of these is a job.
@@ -490,7 +485,7 @@ fn hint_text(kind: HintKind, names: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use latebound_model::{Cpu, Mechanism, Policy, Span, Tid};
+    use latebound_model::{Mechanism, Policy, Span, Tid};
 
     use super::*;
 

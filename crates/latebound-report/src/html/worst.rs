@@ -70,7 +70,7 @@ fn head(m: &mut Markup, run: &Run, explanation: &Explanation, place: usize) {
         false => "late",
     };
     m.leaf("span", &[], &format!("{what} on CPU {}", explanation.cpu));
-    if job::is_job(explanation) && !job::begins_at_a_mark(explanation) {
+    if job::is_job(explanation) && !explanation.begins_at_a_mark() {
         m.leaf("span", &[], &format!("{} to the start", time(explanation.latency())));
     }
     m.leaf("span", &[], &task_text(&explanation.task));

@@ -318,7 +318,7 @@ fn head(w: &mut Writer<'_>, explanation: &Explanation, due: Nanos) {
         text => format!(", {text}"),
     };
     let end = if explanation.open { "now, not completed" } else { "completion" };
-    let rest = if job::begins_at_a_mark(explanation) {
+    let rest = if explanation.begins_at_a_mark() {
         format!(" (begin at +{due} to {end}){priority}, on CPU {cpu}")
     } else {
         let latency = explanation.latency();
