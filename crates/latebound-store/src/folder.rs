@@ -104,7 +104,7 @@ impl RunFolder {
     }
 
     /// Writes single activations as a table, which [`RunFolder::finish`] names in `run.json`; those of `explained` with the cause that
-    /// took the most of their latency.
+    /// took the most of their latency, and jobs among them with the time for which they ran and were blocked.
     pub fn write_activations(
         &mut self,
         activations: &[Activation],

@@ -7,7 +7,8 @@
 use std::collections::HashMap;
 
 use latebound_model::{
-    Activation, Cause, Cpu, CurveCorner, Explanation, Nanos, Run, SourceKind, SourceName, Task, WorkloadCurve,
+    Activation, Cause, Cpu, CurveCorner, Explanation, JobTimes, Nanos, Run, SourceKind, SourceName, Task,
+    WorkloadCurve,
 };
 use serde::Serialize;
 
@@ -204,6 +205,8 @@ struct ActivationRow<'a> {
     mechanism: String,
     requester_policy: Option<String>,
     requester_context: Option<String>,
+    /// Of a job whose causes are known; of another one only the wake-up.
+    times: JobTimes,
     cause: Option<&'a Cause>,
     cause_kind: Option<String>,
     cause_via: Option<String>,
@@ -223,23 +226,24 @@ pub(crate) fn activations(
     activations: &[Activation],
     explained: &[Explanation],
 ) -> Result<EncodedTable, StoreError> {
-    // The causes are sorted, longest first.
-    let causes: HashMap<(&str, Nanos, Nanos), &Cause> = explained
-        .iter()
-        .filter_map(|one| {
-            Some(((one.series.as_str(), one.requested_at, one.started_at), one.causes.first()?))
-        })
-        .collect();
-    let cause =
-        |one: &Activation| causes.get(&(one.series.as_str(), one.requested_at, one.started_at)).copied();
-    let rows = activations.iter().map(|activation| ActivationRow {
-        activation,
-        mechanism: word(activation.mechanism),
-        requester_policy: activation.requester.as_ref().and_then(|task| task.policy).map(word),
-        requester_context: activation.requester_context.map(word),
-        cause: cause(activation),
-        cause_kind: cause(activation).map(|cause| word(cause.kind)),
-        cause_via: cause(activation).and_then(via),
+    let explained: HashMap<(&str, Nanos, Nanos), &Explanation> =
+        explained.iter().map(|one| ((one.series.as_str(), one.requested_at, one.started_at), one)).collect();
+    let rows = activations.iter().map(|activation| {
+        let key = (activation.series.as_str(), activation.requested_at, activation.started_at);
+        let explanation = explained.get(&key);
+        // The causes are sorted, longest first.
+        let cause = explanation.and_then(|one| one.causes.first());
+        let unexplained = || JobTimes { wakeup: activation.wakeup(), ..JobTimes::default() };
+        ActivationRow {
+            activation,
+            mechanism: word(activation.mechanism),
+            requester_policy: activation.requester.as_ref().and_then(|task| task.policy).map(word),
+            requester_context: activation.requester_context.map(word),
+            times: explanation.and_then(|one| one.job_times()).unwrap_or_else(unexplained),
+            cause,
+            cause_kind: cause.map(|cause| word(cause.kind)),
+            cause_via: cause.and_then(via),
+        }
     });
     let columns = columns! {
         "series": Text(|row: &ActivationRow| &row.activation.series),
@@ -265,6 +269,9 @@ pub(crate) fn activations(
         "cause_subject": OptionalText(|row: &ActivationRow| row.cause.map(|cause| cause.subject.as_str())),
         "cause_ns": OptionalU64(|row: &ActivationRow| row.cause.map(|cause| cause.duration.0)),
         "cause_via": OptionalText(|row: &ActivationRow| row.cause_via.as_deref()),
+        "wakeup_ns": OptionalU64(|row: &ActivationRow| row.times.wakeup.map(|time| time.0)),
+        "running_ns": OptionalU64(|row: &ActivationRow| row.times.running.map(|time| time.0)),
+        "blocked_ns": OptionalU64(|row: &ActivationRow| row.times.blocked.map(|time| time.0)),
     };
     table(ACTIVATIONS_FILE, "one activation", &columns, rows)
 }

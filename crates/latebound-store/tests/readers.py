@@ -77,7 +77,15 @@ for read in (with_duckdb, with_pyarrow, with_pandas):
     explained = activations[activations["cause_kind"].notna()]
     named = [(int(row["requested_ns"]), row["cause_kind"], int(row["cause_ns"])) for _, row in explained.iterrows()]
     cause = run["worst"][0]["causes"][0]
-    assert named == [(7_000, cause["kind"], cause["duration"])], (read.__name__, named)
-    assert list(explained["cause_subject"]) == [cause["subject"]], read.__name__
-    assert list(activations["cause_via"].dropna()) == ["logger < backup"] == list(explained["cause_via"]), read.__name__
+    assert named == [(7_000, cause["kind"], cause["duration"]), (8_000, "own_code", 450)], (read.__name__, named)
+    assert list(explained["cause_subject"])[0] == cause["subject"], read.__name__
+    assert list(activations["cause_via"].dropna()) == ["logger < backup"] * 2 == list(explained["cause_via"]), read.__name__
+    # One job is explained, one is not, and the others are no jobs.
+    for column, expected in (
+        ("wakeup_ns", [(8_000, 300), (11_000, 300)]),
+        ("running_ns", [(8_000, 150)]),
+        ("blocked_ns", [(8_000, 450)]),
+    ):
+        known = activations[activations[column].notna()].sort_values("requested_ns")
+        assert [(int(row["requested_ns"]), int(row[column])) for _, row in known.iterrows()] == expected, (read.__name__, column)
     print(json.dumps({"reader": read.__name__, "values": sum(found.values()), "rows": files}))

@@ -9,13 +9,47 @@ use std::fs;
 use std::path::Path;
 
 use common::{activations, chain, output_of, python, repository, sample_run, sources, workload_curves};
-use latebound_model::{Cpu, Nanos, RunState};
+use latebound_model::{Activation, Cause, CauseKind, Cpu, Explanation, Nanos, RunState, Span};
 use latebound_store::{InterruptRow, RunFolder};
+
+/// A job that ran for 150 ns and waited for a lock for 450 ns.
+fn job(late: &Activation) -> Explanation {
+    let parts = [
+        (CauseKind::OwnCode, 450, true),
+        (CauseKind::Scheduler, 300, false),
+        (CauseKind::OwnCode, 100, false),
+        (CauseKind::SystemCall, 50, false),
+    ];
+    let sample = sample_run(1).worst.remove(0);
+    let causes = parts.map(|(kind, ns, waits)| Cause {
+        kind,
+        duration: Nanos(ns),
+        via: if waits { chain() } else { Vec::new() },
+        ..sample.causes[2].clone()
+    });
+    let span = |from: u64, to: u64, cause| Span {
+        start: late.requested_at + Nanos(from),
+        end: late.requested_at + Nanos(to),
+        cause,
+    };
+    Explanation {
+        series: late.series.clone(),
+        requested_at: late.requested_at,
+        started_at: late.started_at,
+        ended_at: late.ended_at,
+        causes: causes.into(),
+        spans: vec![span(0, 300, 1), span(300, 400, 2), span(400, 850, 0), span(850, 900, 3)],
+        ..sample
+    }
+}
 
 fn write(path: &Path, how_many_activations: u64) {
     let mut folder = RunFolder::create(path, false).unwrap();
-    let all = activations(how_many_activations);
-    // The causes of one of them are known.
+    let mut all = activations(how_many_activations);
+    // Two of them are jobs.
+    all[8].series = "thread_wakeup/app/9/response".to_owned();
+    all[11].series = all[8].series.clone();
+    // The causes of one of them are known, and of one that is none.
     let (late, run) = (&all[7], sample_run(1));
     let mut explained = latebound_model::Explanation {
         ended_at: None,
@@ -26,7 +60,7 @@ fn write(path: &Path, how_many_activations: u64) {
         ..run.worst[0].clone()
     };
     explained.causes[0].via = chain();
-    folder.write_activations(&all, &[explained]).unwrap();
+    folder.write_activations(&all, &[explained, job(&all[8])]).unwrap();
     let [vector, nmi] = sources();
     let rows = (0..how_many_activations).map(|i| InterruptRow {
         cpu: Cpu(1),
