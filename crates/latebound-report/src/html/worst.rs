@@ -25,7 +25,10 @@ pub(super) fn write(m: &mut Markup, run: &Run) {
     }
     let has_jobs = job::any_job(&run.worst);
     let lead = match has_jobs {
-        true => "From the release of a job to its completion. The causes fill the interval without a gap.",
+        true => {
+            "From the release of a job to its completion. The causes fill the interval without a gap. In the lanes, an arrow leads from \
+             a thread that begins to wait to the thread that it waits for."
+        }
         false => {
             "From the moment the thread was due to the moment it ran. The causes fill the interval without a gap."
         }

@@ -25,8 +25,10 @@ const LEAST: f64 = 2.0;
 
 /// As many threads that a job waits for have a lane.
 const THREADS: usize = 4;
-/// Lines between the same two lanes that lie closer than this are drawn as one.
-const LINK_GAP: f64 = 3.0;
+/// Arrows between the same two lanes that lie closer than this are drawn as one.
+const LINK_GAP: f64 = 8.0;
+/// The length of an arrow's head.
+const HEAD: f64 = 7.0;
 
 /// A lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -196,7 +198,7 @@ fn in_lane<'e>(cause: &'e Cause, place: usize, lane: Lane) -> Option<Shown<'e>> 
     }
 }
 
-/// Lines from the lane of each thread that begins to wait to the lane of the one that it waits for.
+/// Arrows from the lane of each thread that begins to wait to the lane of the one that it waits for.
 fn links(
     m: &mut Markup,
     explanation: &Explanation,
@@ -227,10 +229,23 @@ fn links(
             }
             drawn.push((from, to, x));
             let top = |row: usize| frame.top + LANE * row as f64 + LANE - BAR - 5.0;
-            let (upper, lower) = (from.min(to), from.max(to));
-            line(m, "link", (x, top(upper) + BAR), (x, top(lower)));
+            let (tail, tip) = if from < to { (top(from) + BAR, top(to)) } else { (top(from), top(to) + BAR) };
+            let since = duration(span.start.saturating_sub(explanation.requested_at));
+            arrow(m, x, (tail, tip), &format!("{}, from {since}", link_text(&via[place])));
         }
     }
+}
+
+/// An arrow up or down, from its tail to its tip.
+fn arrow(m: &mut Markup, x: f64, (tail, tip): (f64, f64), title: &str) {
+    let back = if tip > tail { -HEAD } else { HEAD };
+    m.element("g", &[("class", "arrow")], |m| {
+        m.leaf("title", &[], title);
+        line(m, "link", (x, tail), (x, tip + back));
+        let (left, right, base) = (n(x - HEAD / 2.0), n(x + HEAD / 2.0), n(tip + back));
+        m.empty("path", &[("class", "head"), ("d", &format!("M{left} {base}H{right}L{} {}Z", n(x), n(tip)))]);
+    })
+    .line();
 }
 
 /// The ends of the interval, and of a job its start.
