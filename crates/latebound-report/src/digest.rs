@@ -10,6 +10,7 @@ mod deferred;
 pub mod groups;
 pub mod job;
 pub(crate) mod late;
+pub(crate) mod threads;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -398,6 +399,9 @@ fn late(run: &Run) -> Sentence {
 
 /// How late, where no thread of ours measured: by what was seen of others.
 fn seen(run: &Run) -> Sentence {
+    if let Some(sentence) = threads::answer(run) {
+        return sentence;
+    }
     let is_wakeup =
         |series: &&Series| matches!(series.mechanism, Mechanism::TimerWakeup | Mechanism::ThreadWakeup);
     let wakeups: Vec<&Histogram> = run

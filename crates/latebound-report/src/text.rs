@@ -226,10 +226,15 @@ fn id_text(task: &Task) -> String {
     if task.tid.0 < 0 { String::new() } else { format!("/{}", task.tid) }
 }
 
+/// A thread as `name/123`, printable.
+pub(crate) fn name_id_text(task: &Task) -> String {
+    let name = if task.comm.is_empty() { "?".into() } else { printable(&task.comm) };
+    format!("{name}{}", id_text(task))
+}
+
 /// A thread as `name/123 (FIFO 80)`, printable.
 pub(crate) fn who_text(task: &Task) -> String {
-    let name = if task.comm.is_empty() { "?".into() } else { printable(&task.comm) };
-    with_priority(format!("{name}{}", id_text(task)), task)
+    with_priority(name_id_text(task), task)
 }
 
 /// A thread as `name (FIFO 80)`, printable.

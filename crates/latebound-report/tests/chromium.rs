@@ -201,6 +201,13 @@ fn jobs_draw_their_chains_and_hold_their_numbers_in_a_real_browser() {
     page.screenshot("jobs-wide", 1400, 3600, false);
     page.screenshot("jobs-wide-dark", 1400, 3600, true);
     page.screenshot("jobs-phone", 480, 5200, false);
+
+    let followed = support::followed();
+    let page = Page::of(&followed);
+    check_numbers(&followed, &page.dom());
+    page.screenshot("followed-wide", 1400, 2200, false);
+    page.screenshot("followed-wide-dark", 1400, 2200, true);
+    page.screenshot("followed-phone", 480, 3600, false);
 }
 
 #[test]
@@ -294,7 +301,8 @@ fn a_comparison_draws_and_holds_its_numbers_in_a_real_browser() {
 #[test]
 fn print_shows_what_the_screen_folds_away() {
     let text = latebound_report::html::page(&support::rich());
-    let rule = text.lines().find(|line| line.contains("::details-content")).expect("a rule for print");
+    let is_rule = |line: &&str| line.trim_start().starts_with("details::details-content");
+    let rule = text.lines().find(is_rule).expect("a rule for print");
     let folded = Page::holding(&text.replace(rule, ""));
     let (all, less) = (Page::holding(&text).printed(), folded.printed());
     assert!(all > less + 10_000, "{all} bytes with everything open, {less} without");

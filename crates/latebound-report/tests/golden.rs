@@ -10,7 +10,9 @@ use latebound_model::{
     Sureness, SystemSnapshot, Task, ThreadJobs, ThreadMarks, Tid, ViewKind, WaitSite,
 };
 use latebound_report::html::{self, Matrix, MatrixKernel, RelationMap};
-use latebound_report::svg::{self, Layer, Marker, MaximaLayer, RelationEdge, RelationServer, RelationTask};
+use latebound_report::svg::{
+    self, Layer, Limits, Marker, MaximaLayer, RelationEdge, RelationServer, RelationTask,
+};
 use latebound_report::terminal::{self, Style};
 use latebound_report::{Overlay, OverlayTrace, ScopeAccount};
 use unicode_width::UnicodeWidthStr;
@@ -142,6 +144,17 @@ fn a_job_is_told_at_first_sight_with_its_thread_and_period() {
     assert!(words.contains("Worst job 6.02 ms of a 1.00 ms period, not over: "), "{words}");
     assert!(words.contains("and one was not over after 6.02 ms."), "{words}");
     assert!(words.contains(" to now, not completed"), "{words}");
+}
+
+#[test]
+fn what_is_known_of_the_jobs_of_each_thread_is_on_the_page() {
+    let page = html::page(&support::followed());
+    let section = page.split_once("<section id=\"jobs\">").unwrap().1.split_once("</section>").unwrap().0;
+    // The pictures have files of their own.
+    let mut pieces = section.split("<svg");
+    let head = pieces.next().unwrap_or_default().to_owned();
+    let text = pieces.fold(head, |text, piece| text + piece.split_once("</svg>").unwrap().1);
+    golden("jobs.html", &text.replace("><", ">\n<"));
 }
 
 #[test]
@@ -408,6 +421,9 @@ fn pictures_are_as_they_were() {
     for (name, job) in [("lock", support::behind_a_lock()), ("server", support::behind_a_server())] {
         golden(&format!("timeline-{name}.svg"), &lines(svg::timeline(&job, 700.0).unwrap()));
     }
+    let limits = Limits { deadline: Some(Nanos(2_500)), period: Some(Nanos(50_000)) };
+    let drawn = svg::against_deadline("two decades of jobs", &histogram, limits, 620.0).unwrap();
+    golden("against-deadline.svg", &lines(drawn));
     let series = run.series.iter().find(|s| s.quantity == Quantity::Latency).unwrap();
     let layer = MaximaLayer { name: "CPU 0", maxima: series.block_maxima.as_ref().unwrap() };
     let drawn = svg::block_maxima("block maxima", &[layer], run.started_monotonic, 620.0).unwrap();

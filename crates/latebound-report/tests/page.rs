@@ -58,6 +58,7 @@ fn every_page_is_well_formed_and_needs_nothing_from_anywhere() {
         support::hostile_bound(),
         support::deferred(),
         support::jobs(),
+        support::followed(),
         support::hostile_jobs(),
         support::hostile_late()[0].clone(),
         support::hostile_late()[1].clone(),
@@ -515,4 +516,61 @@ fn the_page_of_a_fleet_holds_the_numbers_of_its_answers() {
     let empty = html::fleet_page(&html::FleetPage { store: "fleet".to_owned(), ..Default::default() });
     assert!(empty.contains("The store has no rows of this time."));
     elements(&empty);
+}
+
+/// The section of a page with this id.
+fn section<'p>(page: &'p str, id: &str) -> &'p str {
+    let begin = format!("<section id=\"{id}\">");
+    page.split(begin.as_str()).nth(1).unwrap().split("</section>").next().unwrap()
+}
+
+#[test]
+fn a_run_of_jobs_is_answered_by_its_responses() {
+    let page = html::page(&support::followed());
+    let answer = page.split("<h1 id=\"answer\">").nth(1).unwrap().split("</h1>").next().unwrap();
+    let text = answer.replace("<b>", "").replace("</b>", "").replace('\u{202f}', " ");
+    assert_eq!(
+        text,
+        "Responses up to 7.00 ms over 2416 jobs of 2 threads; 1 to 4 took longer than their deadline."
+    );
+    // Nobody measured wake-ups, and nobody asked for it.
+    assert!(!page.contains("id=\"wakeups\"") && page.contains("<a href=\"#jobs\">"), "{page}");
+    assert!(html::page(&support::empty()).contains("id=\"wakeups\""));
+    assert!(!html::page(&support::rich()).contains("id=\"jobs\""));
+}
+
+#[test]
+fn each_of_the_worst_jobs_leads_to_its_lanes() {
+    let mut run = support::followed();
+    let job = run.worst[0].clone();
+    run.worst.resize(30, job);
+    let wakeup = Explanation { ended_at: None, ..run.worst[0].clone() };
+    run.worst.push(wakeup);
+    let page = html::page(&run);
+    let jobs = section(&page, "jobs");
+    for place in 1..=30 {
+        assert!(jobs.contains(&format!("<a href=\"#case-{place}\">#{place}</a>")), "{place}");
+        assert!(page.contains(&format!("class=\"case\" id=\"case-{place}\"")), "{place}");
+    }
+    assert!(!jobs.contains("#case-31") && page.contains("id=\"case-31\""), "a wake-up is no job");
+    assert!(jobs.contains("10 more jobs"), "{jobs}");
+}
+
+#[test]
+fn many_threads_of_jobs_open_on_demand() {
+    let mut run = support::followed();
+    let (thread, series) = (run.jobs[0].clone(), run.series[0].clone());
+    (run.jobs, run.series) = (1..=20)
+        .map(|tid| {
+            let (mut thread, mut series) = (thread.clone(), series.clone());
+            (thread.task.tid, thread.late_at_most) = (Tid(tid), Some(tid as u64));
+            series.subject.task = Some(thread.task.clone());
+            (thread, series)
+        })
+        .unzip();
+    let page = html::page(&run);
+    let jobs = section(&page, "jobs");
+    assert!(jobs.contains("8 more threads") && jobs.contains("The responses of 16 more threads"), "{jobs}");
+    let (first, last) = (jobs.find("<b>app/20</b>").unwrap(), jobs.find("<b>app/1</b>").unwrap());
+    assert!(first < last, "those that were late most often come first");
 }

@@ -4,8 +4,8 @@
 
 use latebound_model::*;
 use latebound_report::svg::{
-    self, DeferredGroup, DeferredRow, Layer, Marker, MatrixRow, MaximaLayer, RelationEdge, RelationServer,
-    RelationTask,
+    self, DeferredGroup, DeferredRow, Layer, Limits, Marker, MatrixRow, MaximaLayer, RelationEdge,
+    RelationServer, RelationTask,
 };
 use latebound_report::{Markup, Overlay, OverlayTrace, Scope, ScopeBar, ScopeLane};
 use proptest::prelude::*;
@@ -98,6 +98,9 @@ proptest! {
         let marks: Vec<Marker> = marks.into_iter().map(|v| Marker { label: "p50".into(), value: Nanos(v) }).collect();
         check(&svg::distribution("x", &layers, &marks, width).unwrap())?;
         check(&svg::survival("x", &layers, &marks, width).unwrap())?;
+        let limit = |place: usize| marks.get(place).map(|mark| mark.value);
+        let limits = Limits { deadline: limit(0), period: limit(1) };
+        check(&svg::against_deadline("x", &main, limits, width).unwrap())?;
         check(&svg::spark(&main, Nanos(values[0]), Nanos(1_000)).unwrap())?;
     }
 

@@ -9,6 +9,7 @@ mod compare;
 mod deferred;
 mod fleet;
 mod groups;
+mod jobs;
 mod late;
 mod matrix;
 mod observed;
@@ -53,6 +54,7 @@ pub fn page(run: &Run) -> String {
             if has_wakeups(run, &wakeups) {
                 wakeups::write(m, run, &wakeups);
             }
+            jobs::write(m, run);
             worst::write(m, run);
             late::write(m, run);
             bound::write(m, run);
@@ -76,9 +78,10 @@ pub fn page(run: &Run) -> String {
     )
 }
 
-/// A Run of a bound or of deferred work alone measured no wake-ups, which is no news.
+/// A Run of a bound, of deferred work or of jobs alone measured no wake-ups, which is no news.
 fn has_wakeups(run: &Run, wakeups: &digest::Wakeups<'_>) -> bool {
-    (run.bound.is_none() && !deferred::is_deferred(run)) || wakeups.main().count() > 0
+    let is_other = run.bound.is_some() || deferred::is_deferred(run) || jobs::has_jobs(run);
+    !is_other || wakeups.main().count() > 0
 }
 
 fn has_observed(run: &Run) -> bool {
@@ -237,6 +240,7 @@ fn tiles(m: &mut Markup, run: &Run, wakeups: &digest::Wakeups<'_>) {
 fn nav(m: &mut Markup, run: &Run) {
     let links = [
         ("#wakeups", "Wake-ups", has_wakeups(run, &digest::wakeups(run))),
+        ("#jobs", "Jobs", jobs::has_jobs(run)),
         ("#worst", "Worst cases", !run.worst.is_empty()),
         ("#causes", "Causes", !run.worst.is_empty()),
         ("#blame", "Who made whom late", digest::job::any_job(&run.worst)),

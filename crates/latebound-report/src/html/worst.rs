@@ -36,13 +36,13 @@ pub(super) fn write(m: &mut Markup, run: &Run) {
     section(m, "worst", "The worst cases", lead, |m| {
         for (place, explanation) in run.worst.iter().enumerate() {
             if place < OPEN {
-                m.element("article", &[("class", "case")], |m| {
+                m.element("article", &[("class", "case"), ("id", &case_id(place))], |m| {
                     m.element("header", &[], |m| head(m, run, explanation, place));
                     body(m, explanation);
                 })
                 .line();
             } else {
-                m.element("details", &[("class", "case")], |m| {
+                m.element("details", &[("class", "case"), ("id", &case_id(place))], |m| {
                     m.element("summary", &[], |m| {
                         head_short(m, run, explanation);
                         strip(m, explanation);
@@ -62,6 +62,11 @@ pub(super) fn write(m: &mut Markup, run: &Run) {
     if has_jobs {
         changes(m, run);
     }
+}
+
+/// By which the case at this place is linked to.
+pub(super) fn case_id(place: usize) -> String {
+    format!("case-{}", place + 1)
 }
 
 fn head(m: &mut Markup, run: &Run, explanation: &Explanation, place: usize) {

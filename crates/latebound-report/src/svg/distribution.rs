@@ -28,7 +28,7 @@ pub struct Marker {
 }
 
 /// The width of a column, in units of the view box, that counts are normalised to.
-const COLUMN: f64 = 4.0;
+pub(super) const COLUMN: f64 = 4.0;
 
 /// Room for the labels of the vertical axis.
 const LEFT: f64 = 62.0;
@@ -36,7 +36,7 @@ const LEFT: f64 = 62.0;
 /// A column of a histogram: whole buckets only, so that no value is counted in two places.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Column {
-    from: f64,
+    pub(super) from: f64,
     to: f64,
     /// Values in it.
     pub(super) count: u64,
@@ -44,13 +44,26 @@ pub(super) struct Column {
     pub(super) density: f64,
 }
 
+/// The columns of a histogram on an axis.
 pub(super) fn columns(histogram: &Histogram, axis: &LogAxis, from: f64, to: f64) -> Vec<Column> {
+    columns_cut(histogram, axis, (from, to), None)
+}
+
+/// The same, with an edge at the begin of the bucket that holds `cut`.
+pub(super) fn columns_cut(
+    histogram: &Histogram,
+    axis: &LogAxis,
+    (from, to): (f64, f64),
+    cut: Option<Nanos>,
+) -> Vec<Column> {
     let steps = ((to - from) / COLUMN).floor().max(1.0) as usize;
     // Edges of columns lie on edges of buckets; where buckets are wider than columns, a column is one bucket.
     let mut edges: Vec<u64> = (0..steps)
         .map(|step| axis.value(from + step as f64 * COLUMN))
+        .chain(cut.map(|cut| cut.0 as f64))
         .map(|value| bucket_bounds(bucket_index(value as u64)).0)
         .collect();
+    edges.sort_unstable();
     edges.dedup();
     let mut counts = vec![0u64; edges.len()];
     for bucket in histogram.buckets() {
@@ -75,13 +88,17 @@ fn time_range(layers: &[Layer<'_>]) -> Option<(f64, f64)> {
     Some((low.0 as f64, high.0 as f64))
 }
 
-fn frame(width: f64, height: f64, marker_rows: usize) -> Frame {
+pub(super) fn frame(width: f64, height: f64, marker_rows: usize) -> Frame {
     let top = 24.0 + 15.0 * marker_rows as f64;
     Frame { width, height, left: LEFT, right: width - 12.0, top, bottom: height - 58.0 }
 }
 
 /// Markers with a row for each label in which it touches no other.
-fn rows_of<'a>(markers: &'a [Marker], axis: &LogAxis, right: f64) -> Vec<(usize, f64, String, &'a Marker)> {
+pub(super) fn rows_of<'a>(
+    markers: &'a [Marker],
+    axis: &LogAxis,
+    right: f64,
+) -> Vec<(usize, f64, String, &'a Marker)> {
     let mut ends: Vec<f64> = Vec::new();
     let mut placed = Vec::new();
     for marker in markers {
@@ -98,7 +115,12 @@ fn rows_of<'a>(markers: &'a [Marker], axis: &LogAxis, right: f64) -> Vec<(usize,
     placed
 }
 
-fn draw_markers(m: &mut Markup, frame: &Frame, axis: &LogAxis, placed: &[(usize, f64, String, &Marker)]) {
+pub(super) fn draw_markers(
+    m: &mut Markup,
+    frame: &Frame,
+    axis: &LogAxis,
+    placed: &[(usize, f64, String, &Marker)],
+) {
     for (row, x, label, marker) in placed {
         let at = axis.at(marker.value.0 as f64);
         let y = frame.top - 6.0 - 15.0 * *row as f64;
@@ -108,7 +130,7 @@ fn draw_markers(m: &mut Markup, frame: &Frame, axis: &LogAxis, placed: &[(usize,
     m.line();
 }
 
-fn sorted(markers: &[Marker]) -> Vec<Marker> {
+pub(super) fn sorted(markers: &[Marker]) -> Vec<Marker> {
     let mut markers = markers.to_vec();
     markers.sort_by_key(|marker| marker.value);
     markers

@@ -6,6 +6,7 @@
 
 mod bound;
 mod by_size;
+mod deadline;
 mod deferred;
 mod differences;
 mod distribution;
@@ -26,6 +27,7 @@ use crate::markup::Markup;
 
 pub use bound::{decomposition, growth, views, witness};
 pub use by_size::{SizeLine, SizePanel, by_size};
+pub use deadline::{Limits, against_deadline};
 pub use deferred::{DeferredGroup, DeferredRow, deferred};
 pub use differences::{Difference, differences};
 pub use distribution::{Layer, Marker, distribution, spark, survival};

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The worst wake-ups of `explain`: of a Run, or of a saved trace.
 
-use std::cmp::Reverse;
-
 use latebound_model::{
     Cause, CpuQuota, Cycle, Explanation, Histogram, Loss, Missing, MissingKind, Nanos, Run, Task, ThreadJobs,
     ThreadMarks,
@@ -14,7 +12,7 @@ use super::late::late_lines;
 use super::table::{self, Cell, Column, Line};
 use super::verbs::{bar, failed_loads, say};
 use super::{Style, Tone, Writer};
-use crate::digest::{self, job};
+use crate::digest::{self, job, threads};
 use crate::text::{grouped, loss_text, percent, printable, priority_text, task_text, to_nanos, total};
 
 /// The worst wake-ups of a Run, worst first, between the loads that failed and the quotas of the watched threads' groups.
@@ -23,13 +21,13 @@ pub fn explained(run: &Run, style: &Style) -> String {
     if run.worst.is_empty() {
         return head
             + "No wake-up of a watched thread was seen.\n"
-            + &threads(&run.jobs, style)
+            + &thread_lines(&run.jobs, style)
             + &unseen(run, style);
     }
     let each = run.worst.iter().map(|worst| explanation(worst, run.started_monotonic, style));
     let mut text = head
         + &job_answer(&run.worst, &run.jobs, style)
-        + &threads(&run.jobs, style)
+        + &thread_lines(&run.jobs, style)
         + &unseen(run, style)
         + &each.collect::<Vec<_>>().join("\n");
     text.push_str(&blame_table(&run.worst, style));
@@ -129,16 +127,13 @@ fn job_answer(worst: &[Explanation], threads: &[ThreadJobs], style: &Style) -> S
 const THREADS_SHOWN: usize = 12;
 
 /// The threads whose jobs were followed, or were to be: a line each; of many those that were late most often.
-fn threads(jobs: &[ThreadJobs], style: &Style) -> String {
+fn thread_lines(jobs: &[ThreadJobs], style: &Style) -> String {
     if jobs.is_empty() {
         return String::new();
     }
     let mut w = Writer::new(style);
-    let mut shown: Vec<&ThreadJobs> = jobs.iter().collect();
-    if shown.len() > THREADS_SHOWN {
-        shown.sort_by_key(|thread| Reverse((thread.open_for, thread.late_at_most, thread.jobs)));
-        shown.truncate(THREADS_SHOWN);
-    }
+    let mut shown = threads::shown(jobs, THREADS_SHOWN);
+    shown.truncate(THREADS_SHOWN);
     for thread in &shown {
         let by = match (&thread.cycle, &thread.marks) {
             (Some(cycle), _) => Some(cycle_text(&thread.task, cycle)),
@@ -154,15 +149,11 @@ fn threads(jobs: &[ThreadJobs], style: &Style) -> String {
             continue;
         };
         text.push_str(&format!(" {} completed", grouped(thread.jobs)));
-        if let (Some(deadline), Some(least), Some(most)) =
-            (thread.deadline, thread.late_at_least, thread.late_at_most)
-        {
-            text.push_str(&format!(", {} after more than {deadline}", at_least_to_most(least, most)));
+        if let (Some(deadline), Some(late)) = (thread.deadline, threads::late_text(thread)) {
+            text.push_str(&format!(", {late} after more than {deadline}"));
         }
-        if let (Some(least), Some(most)) = (thread.overrun_at_least, thread.overrun_at_most)
-            && thread.deadline != thread.period()
-        {
-            text.push_str(&format!(", {} after more than the period", at_least_to_most(least, most)));
+        if let Some(overrun) = threads::overrun_text(thread) {
+            text.push_str(&format!(", {overrun}"));
         }
         if let Some(missed) = thread.missed.filter(|&missed| missed > 0) {
             text.push_str(&format!(", {} missed", grouped(missed)));
@@ -177,7 +168,7 @@ fn threads(jobs: &[ThreadJobs], style: &Style) -> String {
                 grouped(sleeps)
             ));
         }
-        text.push_str(&thread.marks.as_ref().map_or_else(String::new, unpaired_text));
+        text.push_str(&thread.marks.as_ref().map_or_else(String::new, threads::unpaired_text));
         w.item(0, (Tone::Note, "Jobs:"), 7, [(Tone::Plain, text.as_str())]);
     }
     if shown.len() < jobs.len() {
@@ -186,14 +177,6 @@ fn threads(jobs: &[ThreadJobs], style: &Style) -> String {
         w.item(0, (Tone::Note, "Jobs:"), 7, [(Tone::Plain, text.as_str())]);
     }
     w.finish() + "\n"
-}
-
-/// A number that the buckets of a distribution tell within limits.
-fn at_least_to_most(least: u64, most: u64) -> String {
-    match least == most {
-        true => grouped(least),
-        false => format!("{} to {}", grouped(least), grouped(most)),
-    }
 }
 
 /// Between which wait the jobs of a thread lie, in a sentence.
@@ -209,18 +192,6 @@ fn marks_text(task: &Task, marks: &ThreadMarks) -> String {
     let end = marks.marks.end.as_ref().map_or_else(|| "the next".to_owned(), ToString::to_string);
     let period = marks.period.map_or_else(String::new, |period| format!(", every {period}"));
     printable(&format!("{thread}: from {} to {end}{period}.", marks.marks.begin)).into_owned()
-}
-
-/// Marks that begin or end no job of their own, in a sentence; nothing where there are none.
-fn unpaired_text(marks: &ThreadMarks) -> String {
-    let mut text = String::new();
-    if marks.begun_again > 0 {
-        text.push_str(&format!(" Begun again before an end: {}.", grouped(marks.begun_again)));
-    }
-    if marks.ended_alone > 0 {
-        text.push_str(&format!(" Ends without a begin: {}.", grouped(marks.ended_alone)));
-    }
-    text
 }
 
 /// Below jobs: what to change; nothing where no job gives a hint.

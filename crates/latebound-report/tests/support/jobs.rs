@@ -91,6 +91,93 @@ pub(crate) fn jobs() -> Run {
     }
 }
 
+/// The same jobs with all that is known of the threads: one with a deadline, one between marks that are reached in no order, one without a
+/// place.
+pub(crate) fn followed() -> Run {
+    let mut run = jobs();
+    let period = Nanos::from_millis(5);
+    let mut responses = Histogram::new();
+    responses.record_n(Nanos::from_micros(900), 2_000);
+    responses.record_n(Nanos::from_micros(1_400), 400);
+    responses.record_n(Nanos(4_999_999), 1);
+    responses.record_n(Nanos(5_000_001), 2);
+    responses.record(run.worst[0].length());
+    let series = |task: &Task, histogram| {
+        Series::new(
+            Mechanism::ThreadWakeup,
+            Quantity::Response,
+            Subject::of_thread(task),
+            Evidence::Scheduler,
+            histogram,
+        )
+    };
+    let app = ThreadJobs {
+        task: app(),
+        cycle: Some(Cycle {
+            site: WaitSite::of_call("clock_nanosleep", Some(CallObject::Sleep { absolute: true })),
+            sureness: Sureness::Sure,
+            period: Some(period),
+        }),
+        marks: None,
+        jobs: responses.count(),
+        sleeps_before: Some(67),
+        deadline: Some(period),
+        late_at_least: Some(1),
+        late_at_most: Some(4),
+        missed: Some(2),
+        overrun_at_least: Some(1),
+        overrun_at_most: Some(4),
+        open_for: None,
+    };
+    let marked = ThreadJobs {
+        task: task(102, "other", Policy::Fifo, 19),
+        cycle: None,
+        marks: Some(ThreadMarks {
+            marks: JobMarks {
+                begin: Mark::Static { path: "/opt/app".into(), provider: "app".into(), name: "begin".into() },
+                end: None,
+            },
+            begins: 2_407,
+            begun_again: 2,
+            ended_alone: 12,
+            period: Some(period),
+        }),
+        jobs: 12,
+        sleeps_before: None,
+        deadline: Some(Nanos::from_millis(8)),
+        late_at_least: Some(0),
+        late_at_most: Some(0),
+        overrun_at_least: Some(3),
+        overrun_at_most: Some(3),
+        open_for: Some(Nanos::from_millis(19)),
+        ..app.clone()
+    };
+    let unknown = ThreadJobs {
+        task: task(301, "server", Policy::Other, 120),
+        cycle: None,
+        jobs: 0,
+        sleeps_before: None,
+        deadline: None,
+        late_at_least: None,
+        late_at_most: None,
+        missed: None,
+        overrun_at_least: None,
+        overrun_at_most: None,
+        ..app.clone()
+    };
+    let mut twelve = Histogram::new();
+    twelve.record_n(Nanos::from_micros(4_100), 9);
+    twelve.record_n(Nanos::from_micros(7_000), 3);
+    run.series = vec![series(&app.task, responses), series(&marked.task, twelve)];
+    run.series[1].losses.push(Loss {
+        kind: LossKind::SampleDropped,
+        place: "late wake-ups".to_owned(),
+        count: Some(3),
+    });
+    run.jobs = vec![app, marked, unknown];
+    run
+}
+
 /// What is known of who belongs where: a service that shares its machine with a container and a backup.
 const GROUPS: [(i32, i32, &str); 5] = [
     (101, 100, "/system.slice/control.service"),
@@ -126,8 +213,18 @@ pub(crate) fn grouped() -> Run {
 /// The same jobs, with names that steer a terminal or a page in every place.
 pub(crate) fn hostile_jobs() -> Run {
     let mut run = grouped();
+    let known = followed();
+    (run.jobs, run.series) = (known.jobs, known.series);
     let mut names = super::HOSTILE_NAMES.iter().cycle();
     let mut name = || (*names.next().unwrap_or(&"")).to_owned();
+    for thread in &mut run.jobs {
+        (thread.task.comm, thread.task.prio) = (name().into(), Some(i32::MAX));
+        (thread.deadline, thread.missed) = (Some(Nanos(u64::MAX)), Some(u64::MAX));
+        (thread.late_at_least, thread.late_at_most) = (Some(u64::MAX), Some(0));
+        if let Some(cycle) = &mut thread.cycle {
+            (cycle.site.call, cycle.period) = (Some(name().into()), Some(Nanos(0)));
+        }
+    }
     for job in &mut run.worst {
         job.task.comm = name().into();
         job.members.iter_mut().for_each(|member| member.group = name());

@@ -13,7 +13,7 @@ pub(crate) use bound::{bounded, hostile_bound, observations};
 pub(crate) use deferred::deferred;
 pub(crate) use golden::golden;
 pub(crate) use jobs::{
-    behind_a_lock, behind_a_server, by_itself, grouped, hostile_jobs, hostile_late, jobs, late,
+    behind_a_lock, behind_a_server, by_itself, followed, grouped, hostile_jobs, hostile_late, jobs, late,
 };
 
 /// xorshift64*: numbers that look random and are the same everywhere.
