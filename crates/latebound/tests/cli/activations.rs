@@ -56,6 +56,24 @@ fn live_explain_keeps_every_wake_up_of_a_watched_thread() {
 }
 
 #[test]
+fn live_explain_keeps_every_job_with_the_time_it_ran() {
+    let _live = live();
+    let folder = folder();
+    let program = "import time\nwhile True: time.sleep(0.01); sum(range(20_000))";
+    let mut periodic = Command::new("python3").args(["-c", program]).spawn().unwrap();
+    let pid = periodic.id().to_string();
+    let explain =
+        ["explain", "--pid", &pid, "--duration", "4s", "--worst", "20", "--keep", "all", "--output", "a.run"];
+    let explained = ran(latebound(folder.path()).args(explain));
+    periodic.kill().unwrap();
+    periodic.wait().unwrap();
+    assert_eq!(explained.code, Some(0), "{explained:?}");
+    let found = read(&folder.path().join("a.run"), "jobs");
+    let number = |what: &str| found[what].as_u64().unwrap_or(0);
+    assert!(number("jobs") > 100 && number("explained_jobs") > 10, "{found}");
+}
+
+#[test]
 fn live_observe_keeps_the_worst_of_each_series_with_who_asked() {
     let _live = live();
     let found = written(&["observe", "--duration", "2s", "--format", "json"], "each");
