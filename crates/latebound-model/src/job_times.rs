@@ -145,6 +145,7 @@ mod tests {
                 group: None,
                 stack: None,
                 detail: None,
+                idle_meanwhile: None,
             });
         }
         Explanation {
