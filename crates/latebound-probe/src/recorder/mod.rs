@@ -866,6 +866,10 @@ impl Probe for Setup {
         for slot in 0..all_slots(&self.options) {
             put_threshold(&maps.thresholds, slot, self.options.least_late)?;
         }
+        let blank = FlightWatched { slot: shared_slot(&self.options), ..Default::default() };
+        maps.blank
+            .update(&0u32.to_ne_bytes(), &blank.to_bytes(), MapFlags::ANY)
+            .map_err(|error| ProbeError::bpf("flight recorder: giving what a thread begins with", error))?;
         self.prepare_cpus(&maps.cpus)
     }
 

@@ -138,6 +138,17 @@ struct {
 	__uint(value_size, sizeof(__u32));
 } free_places SEC(".maps");
 
+/*
+ * What a thread begins with that a rule names: nothing, and the slot that threads share. Not on the stack of a program, where it would take most of
+ * the 512 bytes that all functions on the way have together.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct lb_flight_watched);
+} blank SEC(".maps");
+
 /* Set with the first slot of `quotas`; until then nobody looks at them. */
 __u32 quotas_met;
 
@@ -286,34 +297,37 @@ static __always_inline bool rule_names(const struct task_struct *task)
 /* A thread met for the first time that the rule names. */
 static __noinline int adopt(__s32 tid)
 {
-	struct lb_flight_watched fresh = {};
+	struct lb_flight_watched *fresh, *thread;
 	struct lb_flight_places *all;
 	struct lb_flight_cpu *cpu;
+	__u32 zero = 0, slot = 0;
 	long failed = -1;
-	__u32 zero = 0;
 	bool own;
 
 	all = bpf_map_lookup_elem(&places, &zero);
-	if (!all)
+	fresh = bpf_map_lookup_elem(&blank, &zero);
+	if (!all || !fresh)
 		return 0;
-	if (bpf_map_pop_elem(&free_places, &fresh.slot)) {
-		fresh.slot = __sync_fetch_and_add(&all->fresh, 1);
-		if (fresh.slot >= watch_slots)
+	if (bpf_map_pop_elem(&free_places, &slot)) {
+		slot = __sync_fetch_and_add(&all->fresh, 1);
+		if (slot >= watch_slots)
 			all->fresh = watch_slots;
 	}
-	own = fresh.slot < watch_slots;
-	if (!own)
-		fresh.slot = SHARED_SLOT;
+	own = slot < watch_slots;
 	if (own || watch_sharing) {
 		*watched_place(tid) = 1;
-		failed = bpf_map_update_elem(&watched, &tid, &fresh, BPF_NOEXIST);
+		failed = bpf_map_update_elem(&watched, &tid, fresh, BPF_NOEXIST);
 	}
 	if (!failed) {
+		/* Nobody counts for it meanwhile: it sleeps, or it is what runs here. */
+		thread = own ? bpf_map_lookup_elem(&watched, &tid) : 0;
+		if (thread)
+			thread->slot = slot;
 		__sync_fetch_and_add(own ? &all->given : &all->sharing, 1);
 		return 0;
 	}
 	if (own)
-		bpf_map_push_elem(&free_places, &fresh.slot, 0);
+		bpf_map_push_elem(&free_places, &slot, 0);
 	cpu = this_cpu();
 	/* It is there already where user space cleared its place and has not set it again yet. */
 	if (cpu && failed != -EEXIST)
