@@ -86,7 +86,13 @@ static __noinline bool lies_below_watched_group(const struct task_struct *task)
 	return false;
 }
 
-/* Whether the thread's group is the watched one or lies below it. */
+/* Whether so many groups lie above the thread's own that the watched one can be among them. */
+static __always_inline bool is_deep_enough(const struct task_struct *task)
+{
+	return watch_level < 0 || task->cgroups->dfl_cgrp->level >= watch_level;
+}
+
+/* Whether the thread's group, which is deep enough, is the watched one or lies below it. */
 static __always_inline bool in_watched_group(const struct task_struct *task)
 {
 	const struct cgroup *group, *above;
@@ -95,8 +101,6 @@ static __always_inline bool in_watched_group(const struct task_struct *task)
 	if (watch_level < 0)
 		return lies_below_watched_group(task);
 	group = task->cgroups->dfl_cgrp;
-	if (group->level < watch_level)
-		return false;
 	/* Before 6.1 the numbers of the groups above stand in their place. */
 	if (!bpf_core_field_exists(struct cgroup, ancestors)) {
 		const struct cgroup___numbers *old = (const void *)group;

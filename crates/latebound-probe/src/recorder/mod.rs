@@ -787,6 +787,7 @@ impl Setup {
         rodata.following = options.following != Following::Nobody;
         rodata.following_fair = options.following == Following::Everybody;
         rodata.watch_rule = options.watch.rule().raw();
+        rodata.gate_rule = options.gate().raw();
         match &options.watch {
             Watch::Process(tgid) => rodata.watch_tgid = tgid.0,
             Watch::Comm(name) => (rodata.watch_comm, rodata.watch_comm_bytes) = options::comm_words(name),

@@ -91,6 +91,15 @@ pub struct RecorderOptions {
     pub measure_cost: bool,
 }
 
+impl RecorderOptions {
+    /// Of which threads a wake-up is looked at, besides those that are known to be watched.
+    pub(super) fn gate(&self) -> WatchRule {
+        // A job waits for any thread, and who follows wake-ups wants those of others too.
+        let all = self.jobs || self.following != Following::Nobody;
+        if all { WatchRule::Everybody } else { self.watch.rule() }
+    }
+}
+
 impl Default for RecorderOptions {
     fn default() -> RecorderOptions {
         RecorderOptions {

@@ -26,6 +26,8 @@ const volatile __u32 flight_shift = 0;
 const volatile __u32 stacks_shift = 0;
 const volatile __u32 buckets_shift = 0;
 const volatile __u32 watch_rule = LB_WATCH_NAMED;
+/* By which rule a wake-up is let in that is of no thread that is known to be watched: `watch_rule`, or LB_WATCH_EVERYBODY. */
+const volatile __u32 gate_rule = LB_WATCH_NAMED;
 const volatile __s32 watch_tgid = 0;
 /* Of LB_WATCH_COMM: the name, as two words, and which of their bits count: those of its bytes up to the 0 that ends it. */
 const volatile __u64 watch_comm[2] = {};
@@ -272,9 +274,10 @@ static __always_inline __u8 *watched_place(__s32 tid)
 	return &may_be_watched[(__u32)tid & (LB_MAY_BE_WATCHED - 1)];
 }
 
-static __always_inline bool rule_names(const struct task_struct *task)
+/* Whether this rule can name a thread, told without a call. Where it is not LB_WATCH_GROUP, it does so. */
+static __always_inline bool may_name(__u32 rule, const struct task_struct *task)
 {
-	switch (watch_rule) {
+	switch (rule) {
 	case LB_WATCH_REAL_TIME:
 		return task->prio < 100;
 	case LB_WATCH_COMM:
@@ -282,10 +285,15 @@ static __always_inline bool rule_names(const struct task_struct *task)
 	case LB_WATCH_PROCESS:
 		return task->tgid == watch_tgid;
 	case LB_WATCH_GROUP:
-		return in_watched_group(task);
+		return is_deep_enough(task);
 	default:
 		return false;
 	}
+}
+
+static __always_inline bool rule_names(const struct task_struct *task)
+{
+	return may_name(watch_rule, task) && (watch_rule != LB_WATCH_GROUP || in_watched_group(task));
 }
 
 /* include/uapi/asm-generic/errno-base.h */
@@ -485,8 +493,8 @@ static __always_inline bool is_expiring(const struct lb_flight_cpu *cpu)
 	return cpu->expiring == (__u32)current_tid() + 1;
 }
 
-SEC("tp_btf/sched_waking")
-int BPF_PROG(on_waking, struct task_struct *task)
+/* A wake-up that the gate of on_waking lets in. */
+static __noinline int waking(void *ctx, struct task_struct *task)
 {
 	struct lb_flight_watched *thread = find_watched(task, true);
 	struct lb_flight_cpu *cpu;
@@ -530,6 +538,27 @@ int BPF_PROG(on_waking, struct task_struct *task)
 	    !(interrupts_preemptible() && now < cpu->expires_ns + stack_threshold_ns))
 		record_stack(ctx, cpu, LB_STACK_OF_INTERRUPTED, now);
 	return 0;
+}
+
+static __noinline int waking_below_group(void *ctx, struct task_struct *task)
+{
+	return in_watched_group(task) ? waking(ctx, task) : 0;
+}
+
+/*
+ * Most wake-ups are of threads that nobody watches, and end here. What comes behind is called and not inlined: so this function saves no register
+ * and has nothing on the stack (benches/explain-gate counts its instructions).
+ */
+SEC("tp_btf/sched_waking")
+int BPF_PROG(on_waking, struct task_struct *task)
+{
+	__u32 rule = gate_rule;
+
+	if (rule == LB_WATCH_EVERYBODY || *watched_place(task->pid))
+		return waking(ctx, task);
+	if (!may_name(rule, task))
+		return 0;
+	return rule == LB_WATCH_GROUP ? waking_below_group(ctx, task) : waking(ctx, task);
 }
 
 /*

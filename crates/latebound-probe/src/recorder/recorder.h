@@ -284,6 +284,7 @@ enum lb_watch_rule {
 	LB_WATCH_COMM = 2,
 	LB_WATCH_PROCESS = 3,
 	LB_WATCH_GROUP = 4,
+	LB_WATCH_EVERYBODY = 5, /* of `gate_rule` alone */
 };
 
 /* By the lowest bits of a thread's id: whether such a thread may be watched. A power of two. */
