@@ -317,11 +317,13 @@ fn spans_of(run: &Run, group: &str) -> Vec<String> {
     found
 }
 
-/// The time of the neighbour in an explanation from this moment on, and the time of what ran over it: the spans of the machine behind one of the
-/// neighbour, up to one of somebody else. Not what the hypervisor says that it took: the kernel reads that account and takes the same time off
-/// the clock of the thread (kernel/sched/core.c, `update_rq_clock_task`: `prev_steal_time_rq`, which the recorder reads).
+/// The time of the neighbour in an explanation from this moment on, and the time of what its own clock counts too: the spans of the machine behind
+/// one of the neighbour, up to one of somebody else; and that of the scheduler before it, where events show that. A thread's clock begins where the
+/// scheduler that chooses it does, and ends where the next one does (kernel/sched/core.c, `__schedule`: `update_rq_clock`). Not what the
+/// hypervisor says that it took: the kernel reads that account and takes the same time off the clock of the thread (`update_rq_clock_task`:
+/// `prev_steal_time_rq`, which the recorder reads).
 fn of_neighbour(late: &Explanation, from: Nanos) -> (u64, u64) {
-    let (mut own, mut over, mut on) = (0, 0, false);
+    let (mut own, mut over, mut on, mut choosing) = (0, 0, false, 0);
     for span in &late.spans {
         let cause = &late.causes[span.cause];
         let time = span.end.saturating_sub(span.start.max(from)).0;
@@ -332,9 +334,16 @@ fn of_neighbour(late: &Explanation, from: Nanos) -> (u64, u64) {
             | CauseKind::Softirq
             | CauseKind::StoodStill => over += if on { time } else { 0 },
             CauseKind::Stolen => {}
+            CauseKind::Scheduler => {
+                on = false;
+                choosing += time;
+            }
             _ => {
+                let was_on = on;
                 on = cause.task.as_ref().is_some_and(|task| task.comm == "lb-neighbour");
                 own += if on { time } else { 0 };
+                over += if on && !was_on { choosing } else { 0 };
+                choosing = 0;
             }
         }
     }
@@ -402,7 +411,7 @@ fn live_a_neighbour_is_blamed_for_its_time_an_innocent_for_none() {
     let neighbour = neighbour.unwrap_or_else(|| panic!("{:?}", run.blame));
     let all: u64 = run.worst.iter().map(|late| of_neighbour(late, Nanos::ZERO).0).sum();
     assert_eq!(neighbour.time.0, all);
-    // The clock of a thread counts on while an interrupt is handled over it, or its CPU stands still.
+    // The clock of a thread counts on while an interrupt is handled over it, or its CPU stands still, and begins where the scheduler does.
     let (own, over) = of_neighbour_once(&run);
     let off = 100.0 * ((own + over) as f64 - taken as f64) / taken as f64;
     println!(
