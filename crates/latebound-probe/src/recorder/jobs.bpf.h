@@ -466,7 +466,32 @@ static __always_inline void record_call(const struct lb_job *job, __u32 number, 
 	publish(&record->sequence, position);
 }
 
-static __always_inline int enters_call(struct pt_regs *regs, long number, bool is_alone)
+/*
+ * From Linux 7.0 on a thread can be preempted within a program of a trace point, and until it goes on, the kernel begins that one on this CPU for
+ * nobody else (kernel/trace/bpf_trace.c, __bpf_trace_run: bpf_prog::active). So there perf runs a program first, with preemption off
+ * (include/trace/perf.h, 6.13 and later). That one is skipped while another thread is preempted within a call of bpf(2) that touches a map
+ * (include/linux/bpf.h, bpf_disable_instrumentation: bpf_prog_active), as this tool makes them. An event is lost where both are skipped.
+ */
+enum lb_turn { LB_BY_PERF, LB_BY_TYPE };
+
+/* Whether perf runs programs at system calls before those that follow the kernel's types. */
+const volatile bool perf_first = false;
+
+/* Whether this program is the one to do the work. That of perf leaves a mark for the other. */
+static __always_inline bool is_its_turn(struct lb_job *job, enum lb_turn turn)
+{
+	bool taken = job->taken;
+
+	if (turn == LB_BY_PERF) {
+		job->taken = 1;
+		return true;
+	}
+	if (perf_first)
+		job->taken = 0;
+	return !(perf_first && taken);
+}
+
+static __always_inline int enters_call(struct pt_regs *regs, long number, enum lb_turn turn)
 {
 	struct lb_flight_watched *thread = watched_current();
 	const struct lb_site *site;
@@ -478,11 +503,13 @@ static __always_inline int enters_call(struct pt_regs *regs, long number, bool i
 		return 0;
 	now = bpf_ktime_get_ns();
 	job = &thread->job;
+	if (!is_its_turn(job, turn))
+		return 0;
 	owner = describe_call(job, regs, number);
 	job->entered_at_ns = now;
 	/* Set where the end of the call before it was not seen. */
 	job->waiting = 0;
-	LB_ALONE(preemptible && !is_alone, record_call(job, number, owner));
+	LB_ALONE(preemptible && turn == LB_BY_TYPE, record_call(job, number, owner));
 	site = job_site(thread);
 	if (!marked && !site && job->absolute_ns)
 		count_absolute(thread, current_tid());
@@ -495,7 +522,21 @@ static __always_inline int enters_call(struct pt_regs *regs, long number, bool i
 	return 0;
 }
 
-static __always_inline int leaves_call(bool is_alone)
+SEC("tp_btf/sys_enter")
+int BPF_PROG(on_call_entry, struct pt_regs *regs, long number)
+{
+	return enters_call(regs, number, LB_BY_TYPE);
+}
+
+SEC("tracepoint/raw_syscalls/sys_enter")
+int on_call_entry_by_perf(void *ctx)
+{
+	struct pt_regs *regs = (void *)bpf_task_pt_regs(bpf_get_current_task_btf());
+
+	return enters_call(regs, CALL_NUMBER(regs), LB_BY_PERF);
+}
+
+static __always_inline int leaves_call(enum lb_turn turn)
 {
 	struct lb_flight_watched *thread = watched_current();
 	struct lb_job *job;
@@ -505,7 +546,9 @@ static __always_inline int leaves_call(bool is_alone)
 		return 0;
 	now = bpf_ktime_get_ns();
 	job = &thread->job;
-	LB_ALONE(preemptible && !is_alone, record_at(this_cpu(), now, LB_CALL_EXIT, 0, 0, 0, 0, 0));
+	if (!is_its_turn(job, turn))
+		return 0;
+	LB_ALONE(preemptible && turn == LB_BY_TYPE, record_at(this_cpu(), now, LB_CALL_EXIT, 0, 0, 0, 0, 0));
 	if (job->waiting && !job->started_at_ns) {
 		/* What it would have waited for was there. A time that had passed is when the job was due. */
 		job->by_timer = job->absolute_ns && job->absolute_ns < now;
@@ -519,35 +562,16 @@ static __always_inline int leaves_call(bool is_alone)
 	return 0;
 }
 
-SEC("tp_btf/sys_enter")
-int BPF_PROG(on_call_entry, struct pt_regs *regs, long number)
-{
-	return enters_call(regs, number, false);
-}
-
 SEC("tp_btf/sys_exit")
 int BPF_PROG(on_call_exit)
 {
-	return leaves_call(false);
-}
-
-/*
- * From Linux 7.0 on a thread can be preempted within the two above, and until it goes on, the kernel begins neither on that CPU again
- * (kernel/trace/bpf_trace.c, __bpf_trace_run: bpf_prog::active): calls of all others there would not be seen, and with them the ends of jobs.
- * Programs of perf run with preemption off (include/trace/perf.h, 6.13 and later), so there they take their place.
- */
-SEC("tracepoint/raw_syscalls/sys_enter")
-int on_call_entry_alone(void *ctx)
-{
-	struct pt_regs *regs = (void *)bpf_task_pt_regs(bpf_get_current_task_btf());
-
-	return enters_call(regs, CALL_NUMBER(regs), true);
+	return leaves_call(LB_BY_TYPE);
 }
 
 SEC("tracepoint/raw_syscalls/sys_exit")
-int on_call_exit_alone(void *ctx)
+int on_call_exit_by_perf(void *ctx)
 {
-	return leaves_call(true);
+	return leaves_call(LB_BY_PERF);
 }
 
 /* ---- what else a watched thread does ---- */

@@ -578,7 +578,7 @@ impl Recorder {
 
     /// What was lost so far. Overwritten events are not in it: they are told with the interval that misses them.
     pub fn losses(&self) -> Vec<Loss> {
-        let mut losses: Vec<Loss> = program::skipped("flight recorder, ", self.loaded()).collect();
+        let mut losses = program::skipped_of_pairs("flight recorder, ", self.loaded(), plan::PERF_FIRST);
         let mut lost = |kind, place: String, count: u64| {
             if count > 0 {
                 losses.push(Loss { kind, place, count: Some(count) });
@@ -783,6 +783,7 @@ impl Setup {
             *to = class.raw() as u8;
         }
         rodata.preemptible = kernel::runs_programs_preemptibly();
+        rodata.perf_first = self.plan.calls == plan::Calls::PerfFirst;
         rodata.kernel_preempts = options.kernel_preempts;
         rodata.following = options.following != Following::Nobody;
         rodata.following_fair = options.following == Following::Everybody;
@@ -874,11 +875,13 @@ impl Probe for Setup {
         self.prepare_cpus(&maps.cpus)
     }
 
-    /// Programs of marks go to their places after all ([`Marks::attach`]). What says that a wake-up begins comes last: until then nobody would see that it was a timer's.
+    /// Programs of marks go to their places after all ([`Marks::attach`]). What says that a wake-up begins comes last: until then nobody would see that
+    /// it was a timer's. Those of perf go first: the kernel runs the programs of a trace point in the order in which they came
+    /// (kernel/tracepoint.c, `func_add`).
     fn attach(&self, loaded: &BTreeSet<String>) -> Vec<String> {
         let of_places = |name: &&String| marks::needs(name, None).is_none();
         let mut order: Vec<String> = loaded.iter().filter(of_places).cloned().collect();
-        order.sort_by_key(|name| name == "on_waking");
+        order.sort_by_key(|name| (name == "on_waking", !name.ends_with(plan::PERF_FIRST)));
         order
     }
 

@@ -23,20 +23,21 @@ const DEFERRED_WORK: [&str; 3] = ["softirq_", "hrtimer_expire_", "workqueue_exec
 const OF_JOBS: [&str; 6] =
     ["sys_e", "handle_mm_fault", "contention_", "mm_vmscan_", "signal_deliver", "block_rq_"];
 
-/// How the names of the trace points of system calls begin.
-const CALLS: &str = "sys_e";
-
 /// How the section of a program begins that perf runs at a trace point.
 const BY_PERF: &str = "tracepoint";
 
+/// How the name ends of a program that perf runs before the one at the same trace point whose name is the rest: what either does is done.
+pub(super) const PERF_FIRST: &str = "_by_perf";
+
 /// By which programs system calls are seen.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Calls {
-    /// Those that run with preemption off.
+pub(super) enum Calls {
+    /// Those that follow the kernel's types, which run with preemption off.
     Alone,
-    /// Those of perf, with preemption off where the others are preemptible. It takes tracefs, which has the numbers of events.
-    ByPerf,
-    /// Those that another thread can come between, for want of tracefs: the kernel begins none of them anew on a CPU until it has ended there.
+    /// The same, which another thread can come between; and before them those of perf, with preemption off. It takes tracefs, which has the
+    /// numbers of events.
+    PerfFirst,
+    /// The same without those of perf, for want of tracefs: the kernel begins none of them anew on a CPU until it has ended there.
     Preemptibly,
 }
 
@@ -47,7 +48,7 @@ impl Calls {
         }
         let is_there =
             ["enter", "exit"].iter().all(|end| places::is_event(&format!("raw_syscalls/sys_{end}")));
-        if is_there { Calls::ByPerf } else { Calls::Preemptibly }
+        if is_there { Calls::PerfFirst } else { Calls::Preemptibly }
     }
 }
 
@@ -107,7 +108,9 @@ pub(super) struct Plan {
     closed: BTreeMap<String, String>,
     /// By which flags of a thread lazy orders to give way are found: [`orders_to_find`].
     pub(super) orders: Option<(u64, u64)>,
-    /// Whether system calls of threads that preempt others are not all seen: [`Calls::Preemptibly`].
+    /// How system calls are seen.
+    pub(super) calls: Calls,
+    /// Whether they are wanted, and those of threads that preempt others are not all seen: [`Calls::Preemptibly`].
     skips_calls: bool,
 }
 
@@ -125,6 +128,7 @@ impl Plan {
             deadly: BTreeSet::new(),
             closed: BTreeMap::new(),
             orders: orders_to_find(btf),
+            calls,
             skips_calls: options.jobs && calls == Calls::Preemptibly,
         };
         for (program, section) in load::sections(RecorderSkelBuilder::default(), "flight recorder: open")? {
@@ -137,7 +141,7 @@ impl Plan {
             // tp_btf/ of a trace point, tracepoint/ and its group of the same by perf, fentry/ and fexit/ of a function.
             let (kind, name) = section.split_once('/').unwrap_or(("", &section));
             let tracepoint = name.rsplit('/').next().unwrap_or(name).to_owned();
-            if tracepoint.starts_with(CALLS) && (kind == BY_PERF) != (calls == Calls::ByPerf) {
+            if kind == BY_PERF && calls != Calls::PerfFirst {
                 continue;
             }
             if !options.jobs && OF_JOBS.iter().any(|of| tracepoint.starts_with(of)) {
@@ -293,6 +297,7 @@ mod tests {
             deadly: BTreeSet::new(),
             closed: BTreeMap::new(),
             orders: None,
+            calls: Calls::Alone,
             skips_calls: false,
         }
     }

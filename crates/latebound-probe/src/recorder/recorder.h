@@ -216,6 +216,8 @@ struct lb_job {
 	__u64 started_at_ns; /* 0 where no job is begun */
 	__u32 waiting; /* it is in the wait between two jobs */
 	__u32 by_timer; /* what released it */
+	__u32 taken; /* the first of two programs at a trace point did its work: the second has none */
+	__u32 zero;
 };
 
 /* What a mark is for, in the cookie of its link: bits. Where the next begin ends a job, one mark is both. */

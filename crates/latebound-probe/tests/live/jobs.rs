@@ -496,6 +496,11 @@ fn live_jobs_that_preempt_who_makes_calls_are_all_counted() {
     let site = sites.iter().filter(|site| site.tid == tid).max_by_key(|site| site.waits).unwrap();
     recorder.follow_jobs(tid, &site.site).unwrap();
     go.send(()).unwrap();
+    // As a tool does that looks at once, and is preempted in calls that touch maps.
+    while !looping.is_finished() {
+        recorder.sites().unwrap();
+        pause(1);
+    }
     looping.join().unwrap();
     stop.store(true, Ordering::Relaxed);
     callers.into_iter().for_each(|caller| caller.join().unwrap());
@@ -507,5 +512,5 @@ fn live_jobs_that_preempt_who_makes_calls_are_all_counted() {
     println!("{count} of {JOBS} jobs; {:?}", recorder.losses());
     // The first one that counts is the next, and the last one ends with the thread.
     assert!((JOBS - 2..JOBS + 50).contains(&count), "{count} jobs");
-    plant::assert_nothing_lost(&recorder.losses());
+    assert!(recorder.missing().iter().all(|missing| !missing.what.contains("system calls")));
 }
