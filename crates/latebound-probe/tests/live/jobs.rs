@@ -489,6 +489,7 @@ fn live_jobs_that_preempt_who_makes_calls_are_all_counted() {
             due += MS;
             left -= 1;
         }
+        plant::now()
     });
     let tid = receive.recv().unwrap();
     pause(300);
@@ -501,7 +502,7 @@ fn live_jobs_that_preempt_who_makes_calls_are_all_counted() {
         recorder.sites().unwrap();
         pause(1);
     }
-    looping.join().unwrap();
+    let ended = looping.join().unwrap();
     stop.store(true, Ordering::Relaxed);
     callers.into_iter().for_each(|caller| caller.join().unwrap());
     let of_thread = |series: &&latebound_model::Series| {
@@ -512,5 +513,14 @@ fn live_jobs_that_preempt_who_makes_calls_are_all_counted() {
     println!("{count} of {JOBS} jobs; {:?}", recorder.losses());
     // The first one that counts is the next, and the last one ends with the thread.
     assert!((JOBS - 2..JOBS + 50).contains(&count), "{count} jobs");
+    // Each call is there once, whichever of two programs saw it.
+    let events = recorder.events_of_all(Nanos(ended - 10 * MS), Nanos(ended)).unwrap();
+    let sleeps = |event: &&Event| {
+        event.current == Some(tid)
+            && matches!(&event.kind, EventKind::SystemCallEntry { call, .. } if call == "clock_nanosleep")
+    };
+    let calls = events.iter().filter(sleeps).count();
+    println!("{calls} calls in the last 10 ms");
+    assert!((5..=11).contains(&calls), "{calls} calls");
     assert!(recorder.missing().iter().all(|missing| !missing.what.contains("system calls")));
 }
