@@ -353,8 +353,8 @@ fn what_is_there(parent: &Folder, name: &OsStr, path: &Path, overwrite: bool) ->
     let strange: Vec<&OsString> = names
         .iter()
         .filter(|name| !(named.iter().flatten().any(|ours| ours == *name) || is_temporary(name)))
-        // A file that is gone by now was an unfinished one.
-        .chain(names.iter().filter(|name| there.has(name) && !there.has_file(name)))
+        // A file that is gone by now was an unfinished one. Asked in this order: its writer can take it away between the two.
+        .chain(names.iter().filter(|name| !there.has_file(name) && there.has(name)))
         .collect();
     if named.is_none() {
         return Err(not_a_run(format!("has no {RUN_FILE} of latebound")));
